@@ -1,6 +1,6 @@
 //! What a token allows, and what that makes its holder.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -71,8 +71,8 @@ pub enum Detail {
     Terse,
 }
 
-/// How much of which tools, by their names. `None`: all of all.
-pub type Chosen = Option<BTreeMap<String, Detail>>;
+/// How much of which tools, by their names, in the order in which their client is told of them. `None`: all of all.
+pub type Chosen = Option<Vec<(String, Detail)>>;
 
 /// Which of the tools that it may call a session's child is told of: all, as long as none were chosen. All clones know the
 /// same.
@@ -85,21 +85,27 @@ impl ToolsShown {
         self.0.send_replace(Some(chosen.into_iter().collect()));
     }
 
-    /// It is told all of these as well.
+    /// It is told all of these as well, after the others: what a vendor has kept of the list holds.
     pub fn add(&self, names: impl IntoIterator<Item = String>) {
         self.0.send_if_modified(|chosen| {
             let Some(chosen) = chosen else { return false };
-            let told = |name: &String| chosen.get(name) == Some(&Detail::Whole);
-            let new: Vec<String> = names.into_iter().filter(|name| !told(name)).collect();
-            let any = !new.is_empty();
-            chosen.extend(new.into_iter().map(|name| (name, Detail::Whole)));
+            let mut any = false;
+            for name in names {
+                let told = chosen.iter_mut().find(|(told, _)| *told == name);
+                any |= told.as_ref().is_none_or(|(_, detail)| *detail != Detail::Whole);
+                match told {
+                    Some((_, detail)) => *detail = Detail::Whole,
+                    None => chosen.push((name, Detail::Whole)),
+                }
+            }
             any
         });
     }
 
     /// How much it is told of this one; `None`: nothing.
     pub fn detail(&self, name: &str) -> Option<Detail> {
-        self.0.borrow().as_ref().map_or(Some(Detail::Whole), |shown| shown.get(name).copied())
+        let found = |chosen: &Vec<(String, Detail)>| chosen.iter().find(|(told, _)| told == name).map(|told| told.1);
+        self.0.borrow().as_ref().map_or(Some(Detail::Whole), found)
     }
 
     /// Those that were chosen; `None`: all.

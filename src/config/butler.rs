@@ -156,8 +156,8 @@ pub struct RuntimeSection {
     /// Where `native` finds the model; if not set by the household either, `[spawner.endpoints]` for the protocol.
     #[schemars(extend("format" = "url", "examples" = ["http://127.0.0.1:11434/v1"]))]
     pub endpoint: Option<String>,
-    /// How much the tools that a session is told of may cost, in tokens; if not set, what `[spawner] tool_budget` says,
-    /// a twelfth less with `native`, and half of it with `native` and a model on your own network.
+    /// How much the tools that a session is told of may cost, in tokens; if not set, what `[spawner] tool_budget` says, and
+    /// half of it with `[butler.runtime] tier = "small"`, or with `native` and a model on your own network.
     #[schemars(range(max = 1_000_000), extend("examples" = [2500]))]
     pub tool_budget: Option<u32>,
     /// Built-in tools of the program (shell, files, web) that sessions may use. Each one widens what a session

@@ -116,11 +116,17 @@ impl ServerHandler for Conn {
     ) -> Result<ListToolsResult, ErrorData> {
         let caller = caller(&context)?;
         caller.grant.sees_tools();
-        let shown = caller.grant.shown();
+        let tools = &self.0.tools;
         let may = |def: &Arc<Definition>| !def.meta.internal && caller.grant.allows(&def.name);
-        let told = |def: Arc<Definition>| Some(listed(&def, shown.detail(&def.name)?));
-        let all = self.0.tools.definitions().filter(may).filter_map(told);
-        Ok(ListToolsResult::with_all_items(all.collect()))
+        let all = match caller.grant.shown().chosen() {
+            None => tools.definitions().filter(may).map(|def| listed(&def, Detail::Whole)).collect(),
+            Some(chosen) => {
+                let told = |(name, detail): (String, _)| Some((tools.definition(&name)?, detail));
+                let told = chosen.into_iter().filter_map(told).filter(|(def, _)| may(def));
+                told.map(|(def, detail)| listed(&def, detail)).collect()
+            }
+        };
+        Ok(ListToolsResult::with_all_items(all))
     }
 
     /// What a client can listen for in the newest protocol; older ones are told along with a call's answer.

@@ -9,8 +9,8 @@ use super::shown::Shown;
 use super::state::Inner;
 use super::types::Trigger;
 use base::RequestContext;
-use config::RuntimeKind;
 use config::skills::{SKILL_FILE, Skill};
+use config::{ModelTier, RuntimeKind};
 use tools::{OfferedTools, ShownTool, TOOL_CALL, TOOL_FIND, Wanted};
 
 /// So many skills that the prompt calls for have their tools shown.
@@ -41,19 +41,15 @@ impl SessionTools {
 }
 
 /// What schemas of tools may cost a session where its butler does not say so itself, in tokens. 0: whatever they cost.
-/// `local`: the model is on the owner's own network.
-fn share(household: u32, kind: RuntimeKind, local: bool) -> u32 {
-    match kind {
-        // Models on machines of one's own are small, have little room, and each token is waited for.
-        RuntimeKind::Native if local => household.div_ceil(2),
-        RuntimeKind::Native => household - household / 12,
-        _ => household,
-    }
+/// `local`: the model is on the owner's own network. `small`: its butler asks for a small one.
+fn share(household: u32, kind: RuntimeKind, local: bool, small: bool) -> u32 {
+    // Models on machines of one's own are small, have little room, and each token is waited for.
+    if small || local && kind == RuntimeKind::Native { household.div_ceil(2) } else { household }
 }
 
 impl Inner {
-    /// What a session of this trigger may call and is told of. `needless`: tools that it is not offered.
-    pub(super) async fn session_tools(&self, trigger: &Trigger, needless: &[&str]) -> SessionTools {
+    /// What a session of this trigger in this runtime may call and is told of. `needless`: tools that it is not offered.
+    pub(super) async fn session_tools(&self, trigger: &Trigger, kind: RuntimeKind, needless: &[&str]) -> SessionTools {
         let tools = self.parts.tools.now();
         let named = trigger.options.tools.as_deref();
         let may = |name: &str| {
@@ -62,8 +58,8 @@ impl Inner {
                 && (!trigger.options.reads_only || tools.readers.contains(name) || name == TOOL_CALL)
         };
         let (config, settings) = (&self.parts.config, &self.parts.settings);
-        let kind = config.runtime.kind;
-        let share = || share(settings.tool_budget, kind, is_local(config, kind, settings));
+        let small = kind == config.runtime.kind && config.sessions.tier == Some(ModelTier::Small);
+        let share = || share(settings.tool_budget, kind, is_local(config, kind, settings), small);
         let budget = config.runtime.tool_budget.unwrap_or_else(share);
         let chosen = match named {
             // Few, and each of them meant.
@@ -118,7 +114,7 @@ impl Inner {
             .collect();
         let prompt = base::text::truncate(&trigger.prompt, ASKED);
         let last = said_last(trigger.context.as_ref()).map(|last| base::text::truncate(last, ASKED));
-        let wanted = Wanted { prompt: &prompt, last: last.as_deref(), skills: &skills, before: before.as_ref() };
+        let wanted = Wanted { prompt: &prompt, last: last.as_deref(), skills: &skills, before: before.as_deref() };
         match tools.finder.choose(may, budget, wanted) {
             Ok(shown) => shown,
             Err(e) => {
@@ -161,10 +157,12 @@ mod tests {
     fn small_models_are_told_less() {
         let kinds = RuntimeKind::VARIANTS.iter().map(|name| name.parse::<RuntimeKind>().unwrap());
         let programs = kinds.filter(|kind| *kind != RuntimeKind::Native);
-        programs.for_each(|kind| assert_eq!(share(6000, kind, true), 6000, "{kind}, behind a server of one's own"));
-        assert_eq!(share(6000, RuntimeKind::Native, false), 5500);
-        assert_eq!(share(6000, RuntimeKind::Native, true), 3000);
-        assert_eq!((share(0, RuntimeKind::Native, true), share(1, RuntimeKind::Native, true)), (0, 1), "0 is no limit");
+        programs
+            .for_each(|kind| assert_eq!(share(6000, kind, true, false), 6000, "{kind}, behind a server of one's own"));
+        let native = |household, local| share(household, RuntimeKind::Native, local, false);
+        assert_eq!((native(6000, false), native(6000, true)), (6000, 3000));
+        assert_eq!(share(6000, RuntimeKind::Native, false, true), 3000);
+        assert_eq!((native(0, true), native(1, true)), (0, 1), "0 is no limit");
     }
 
     #[test]

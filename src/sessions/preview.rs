@@ -66,7 +66,7 @@ impl Spawner {
 impl Inner {
     async fn preview(&self, trigger: &Trigger) -> Result<Preview, TriggerError> {
         let config = &self.parts.config;
-        let ready = self.first_ready(self.runtimes(trigger), trigger.options.model.as_deref()).await;
+        let ready = self.first_ready(self.runtimes(trigger), &trigger.options).await;
         let kind = ready.as_ref().map_or(config.runtime.kind, |(at, _)| self.candidates.at(*at).kind);
         let local = is_local(config, kind, &self.parts.settings);
         let account = self
@@ -131,13 +131,14 @@ impl Inner {
         declared: Vec<(String, Secret<String>)>,
         shown: &mut Preview,
     ) {
-        shown.runtime = self.candidate(&attempt).kind.into_str().to_owned();
+        let kind = self.candidate(&attempt).kind;
+        shown.runtime = kind.into_str().to_owned();
         let told = match compose::instructions(self, trigger, &attempt, notes) {
             Ok(told) => told,
             Err(e) => return shown.refuse("invalid_request", format!("the system prompt: {e}")),
         };
         shown.system_prompt = Some(told.system_prompt.text());
-        let tools = self.session_tools(trigger, told.skills.needless_tools()).await;
+        let tools = self.session_tools(trigger, kind, told.skills.needless_tools()).await;
         (shown.more_tools, shown.tool_tokens) = (tools.more(), tools.tokens());
         shown.tools = tools.shown.iter().map(|tool| tool.name.clone()).collect();
         shown.chosen_tools = tools.shown;

@@ -106,7 +106,8 @@ impl Session<'_> {
         if let Some(row) = &recalled.row {
             inner.tell(id, EventKind::Memory { recalled: row.clone() });
         }
-        let tools = inner.session_tools(trigger, told.skills.needless_tools()).await;
+        let kind = inner.candidate(attempt).kind;
+        let tools = inner.session_tools(trigger, kind, told.skills.needless_tools()).await;
         let running = inner.log.running(&trigger.request, id, &told.system_prompt, &recalled, tools.tokens()).await;
         running.map_err(|e| broken("the session's row", &e))?;
         crash::point("session.running");

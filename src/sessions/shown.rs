@@ -1,6 +1,6 @@
 //! Which tools a butler's conversations were told of.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use access::Detail;
@@ -8,8 +8,8 @@ use access::Detail;
 /// So many conversations are remembered.
 const CONVERSATIONS: usize = 500;
 
-/// How much of which tools.
-pub(super) type Shown = BTreeMap<String, Detail>;
+/// How much of which tools, in the order in which the model is told of them.
+pub(super) type Shown = Vec<(String, Detail)>;
 
 /// What the last conversations were shown, so that the next session of each is shown it, too: the model knows it, and the
 /// vendor's cache has it.
@@ -52,7 +52,7 @@ mod tests {
     #[test]
     fn the_oldest_conversation_is_forgotten_first() {
         let before = ShownBefore::default();
-        let of = |n: usize| Shown::from([(format!("tool_{n}"), Detail::Terse)]);
+        let of = |n: usize| vec![(format!("tool_{n}"), Detail::Terse)];
         (0..=CONVERSATIONS).for_each(|n| before.keep(n.to_string(), of(n)));
         assert_eq!((before.of("0"), before.of("1")), (None, Some(of(1))));
         before.keep("1".to_owned(), of(7));

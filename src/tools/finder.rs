@@ -1,7 +1,7 @@
 //! Which of a butler's tools a session is shown: those that it needs for certain, then those that fit its prompt best,
 //! until what their schemas cost is used up. The others are one call of `tool_find` away.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, LazyLock, OnceLock};
 
 use serde::{Deserialize, Serialize};
@@ -22,8 +22,11 @@ const ALWAYS: [&str; 6] = [TOOL_FIND, TOOL_CALL, "notify", "message_read", "skil
 
 /// So many that fit the prompt best are told of in more than a sentence.
 const WHOLE: usize = 6;
-/// So many of those, and of those that fit what was said before it, are shown whatever the conversation had.
+/// So many of those, and of those that fit what was said before it, come before all others that the session has no other
+/// reason to be shown.
 const FIRST: usize = 3;
+/// This part of the budget is kept for what a conversation will speak of later: it loses none of the tools that it had.
+const KEPT: u32 = 8;
 
 /// Bytes of JSON a token, about, as vendors count schemas.
 const BYTES_A_TOKEN: f64 = 3.5;
@@ -78,8 +81,8 @@ pub struct Wanted<'a> {
     pub last: Option<&'a str>,
     /// The texts of skills that the prompt calls for.
     pub skills: &'a [String],
-    /// What the conversation was shown before.
-    pub before: Option<&'a BTreeMap<String, Detail>>,
+    /// What the conversation was shown before, in that order.
+    pub before: Option<&'a [(String, Detail)]>,
 }
 
 /// A butler's tools, to be looked for. What it needs for that is made once, at the first look.
@@ -127,8 +130,9 @@ impl Finder {
         told.map(shown).collect()
     }
 
-    /// What a session is shown of the tools that it may call, in the order of the names. `None`: all of them cost no more
-    /// than `budget` tokens, without those that look for others.
+    /// What a session is shown of the tools that it may call: what its conversation had, in that order, then what is new in
+    /// the order of the names. So vendors' caches of prompts hold whatever fits best. `None`: all of them cost no more than
+    /// `budget` tokens, without those that look for others.
     ///
     /// # Errors
     /// The embedding model compiled in can't be read.
@@ -148,52 +152,49 @@ impl Finder {
         // "And last week?" goes on with what was said before it.
         let mut said = wanted.last.map(|last| self.best(&offered, last)).transpose()?.unwrap_or_default();
         said.truncate(FIRST);
+        let before = Before::new(wanted.before.unwrap_or_default());
         let reason = |at: usize| {
             let name = self.tools[at].name.as_str();
             match name {
                 _ if ALWAYS.contains(&name) => Reason::Always,
+                _ if before.has(name) => Reason::Conversation,
                 _ if wanted.skills.iter().any(|text| speaks_of(text, name)) => Reason::Skill,
-                _ if wanted.before.is_some_and(|before| before.contains_key(name)) => Reason::Conversation,
                 _ => Reason::Prompt,
             }
         };
         let mut ranked: Vec<(usize, Reason, usize)> =
             best.into_iter().enumerate().map(|(rank, at)| (at, reason(at), rank)).collect();
-        // What fits the prompt best comes before what the conversation had: it may speak of something else now.
         ranked.sort_by_key(|(at, reason, rank)| match reason {
-            Reason::Always | Reason::Skill => (*reason as u8, *rank),
-            _ if *rank < FIRST => (Reason::Skill as u8 + 1, *rank),
-            _ if said.contains(at) => (Reason::Skill as u8 + 2, *rank),
-            _ => (*reason as u8 + 3, *rank),
+            Reason::Always => (0, *rank),
+            Reason::Conversation => (1, usize::MAX - before.place(&self.tools[*at].name)),
+            Reason::Skill => (2, *rank),
+            _ if *rank < FIRST => (3, *rank),
+            _ if said.contains(at) => (4, *rank),
+            _ => (5, *rank),
         });
-        let (mut left, mut kept) = (budget, None);
+        let mut left = budget;
         let mut shown = Vec::new();
         for (at, reason, rank) in ranked {
             let name = &self.tools[at].name;
-            if reason == Reason::Prompt && rank >= FIRST && !said.contains(&at) {
-                // A conversation keeps the tools that it had, and takes up others only where it had few.
-                let few = || wanted.before.is_some() && left < budget / 4;
-                if *kept.get_or_insert_with(few) {
-                    break;
-                }
-            }
-            let had = wanted.before.and_then(|before| before.get(name)).copied();
-            let detail = match reason {
-                _ if rank < WHOLE || said.contains(&at) => Detail::Whole,
-                _ => Detail::Terse,
+            let asked = rank < FIRST || said.contains(&at);
+            let free = match reason {
+                // A conversation takes up nothing more that nobody asked for.
+                Reason::Prompt if !asked && wanted.before.is_some() => break,
+                Reason::Prompt if !asked => left.saturating_sub(budget / KEPT),
+                _ => left,
             };
+            let detail = if rank < WHOLE || asked { Detail::Whole } else { Detail::Terse };
             // One that is too large for what is left makes way for a smaller one.
             let cost = |detail| (detail, costs[at].of(detail));
-            let mut details = had.into_iter().chain([detail, Detail::Terse]).map(cost);
-            let fits = details.find(|(_, tokens)| *tokens <= left);
+            let mut details = before.detail(name).into_iter().chain([detail, Detail::Terse]).map(cost);
+            let fits = details.find(|(_, tokens)| *tokens <= free);
             let fits = fits.or_else(|| (reason == Reason::Always).then(|| cost(Detail::Terse)));
             if let Some((detail, tokens)) = fits {
                 left = left.saturating_sub(tokens);
                 shown.push((at, ShownTool { name: name.clone(), reason, detail, tokens }));
             }
         }
-        // The order stays the same whatever fits best, so that vendors' caches of prompts hold.
-        shown.sort_by_key(|(at, _)| *at);
+        shown.sort_by_key(|(at, tool)| (before.place(&tool.name), *at));
         Ok(Some(shown.into_iter().map(|(_, tool)| tool).collect()))
     }
 
@@ -244,6 +245,28 @@ impl Finder {
         let said = self.tools.iter().map(|tool| examples(tool));
         let made = Texts::new(spoken.iter().map(String::as_str).zip(said))?;
         Ok(self.texts.get_or_init(|| made))
+    }
+}
+
+/// What a conversation was shown before, by name.
+struct Before<'a>(HashMap<&'a str, (usize, Detail)>);
+
+impl<'a> Before<'a> {
+    fn new(shown: &'a [(String, Detail)]) -> Self {
+        Self(shown.iter().enumerate().map(|(place, (name, detail))| (name.as_str(), (place, *detail))).collect())
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
+    fn detail(&self, name: &str) -> Option<Detail> {
+        self.0.get(name).map(|(_, detail)| *detail)
+    }
+
+    /// Its place there; of one that was not there one after all others.
+    fn place(&self, name: &str) -> usize {
+        self.0.get(name).map_or(usize::MAX, |(place, _)| *place)
     }
 }
 
@@ -355,15 +378,24 @@ mod tests {
         let mut tools: Vec<_> = (0..30).map(tool).collect();
         tools.extend(finder().tools);
         let all = Finder::new(tools);
-        let of = |last: Option<&str>, before: Option<&BTreeMap<String, Detail>>| {
-            let wanted = Wanted { prompt: "and in the garden?", last, before, ..Wanted::default() };
-            all.choose(&|_| true, 300, wanted).unwrap().unwrap()
+        let of = |prompt: &str, last: Option<&str>, before: Option<&[(String, Detail)]>| {
+            let wanted = Wanted { prompt, last, before, ..Wanted::default() };
+            all.choose(&|_| true, 600, wanted).unwrap().unwrap()
         };
-        assert!(!names(&of(None, None)).contains(&"sleep_log"), "{:?}", names(&of(None, None)));
-        let shown = of(Some("How long did I sleep?"), None);
+        let garden = "and in the garden?";
+        assert!(!names(&of(garden, None, None)).contains(&"sleep_log"), "{:?}", names(&of(garden, None, None)));
+        let shown = of(garden, Some("How long did I sleep?"), None);
         assert!(names(&shown).contains(&"sleep_log"), "{:?}", names(&shown));
-        let before = shown.iter().map(|tool| (tool.name.clone(), tool.detail)).collect();
-        assert_eq!(names(&of(None, Some(&before))), names(&shown), "what was had before stays, and nothing else comes");
+        let kept = |shown: &[ShownTool]| shown.iter().map(|tool| (tool.name.clone(), tool.detail)).collect::<Vec<_>>();
+        let again = of(garden, None, Some(&kept(&shown)));
+        assert_eq!(kept(&again), kept(&shown), "what was had before stays, and nothing else comes");
+        // What is asked for later comes behind it, as far as there is room.
+        let more = of("I had soup for lunch", None, Some(&kept(&shown)));
+        assert_eq!(kept(&more)[..shown.len()], kept(&shown));
+        assert!(names(&more[shown.len()..]).contains(&"meal_log"), "{:?}", names(&more));
+        let full = of("I take a new medicine", None, Some(&kept(&more)));
+        assert_eq!(kept(&full)[..more.len()], kept(&more));
+        assert!(full.iter().map(|tool| tool.tokens).sum::<u32>() <= 600);
     }
 
     #[test]

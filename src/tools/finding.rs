@@ -57,7 +57,7 @@ fn definitions() -> [Arc<Definition>; 2] {
 
 async fn find(call: ToolCall, offered: Arc<OfferedTools>) -> Result<Value, ToolError> {
     let (grant, told) = (&call.caller.grant, call.caller.grant.shown().chosen());
-    let knows = |name: &str| told.as_ref().is_some_and(|told| told.contains_key(name));
+    let knows = |name: &str| told.as_ref().is_some_and(|told| told.iter().any(|(known, _)| known == name));
     // All of one that it knows little of, if it says so.
     let may = |name: &str, named: bool| grant.allows(name) && (named || !knows(name));
     let found = offered.finder.find(&may, call.text("query").unwrap_or_default());

@@ -19,7 +19,7 @@ fn names(request: &LoggedRequest) -> Vec<&str> {
 
 /// The budget of a household is halved for models on the owner's own network, as those of tests are.
 const TWICE_2500: &str = "5000";
-/// The whole of the default: what a vendor's program has of it.
+/// The default.
 const TWICE_6000: &str = "12000";
 
 const BUTLERS: [&str; 7] = ["general", "health", "relationship", "finance", "travel", "switchboard", "messenger"];
@@ -153,12 +153,13 @@ async fn a_call_in_disguise_has_no_more_rights_and_a_conversation_keeps_its_tool
     assert!(first.iter().any(|(name, _)| name == "measurement_log"), "{first:?}");
     let second = said(&daemon, &household, "and I slept badly").await;
     kept(&first, &second);
+    assert!(second.iter().any(|(name, reason)| name == "symptom_log" && reason == "prompt"), "{second:?}");
     daemon.kill();
     let daemon = household.start().await;
     kept(&second, &said(&daemon, &household, "how much did I weigh yesterday, and why did I sleep so badly?").await);
 }
 
-/// Says something in a chat with the health butler: what its session is shown, with the reasons, in the order of the names.
+/// Says something in a chat with the health butler: what its session is shown, with the reasons, in their order.
 async fn said(daemon: &Daemon, household: &Household, text: &str) -> Vec<(String, String)> {
     let request = http().post(format!("http://{}/api/chat", daemon.admin())).bearer_auth(daemon.token());
     let body = json!({"text": text, "butler": "health", "thread": "body"});
@@ -175,18 +176,16 @@ async fn said(daemon: &Daemon, household: &Household, text: &str) -> Vec<(String
     told["shown"].as_array().expect("tools").iter().map(|tool| (word(tool, "name"), word(tool, "reason"))).collect()
 }
 
-/// The tools that stay are told in their order; new are those that fit the prompt best, and those of its skills.
+/// All tools stay as they were told; new are those that fit the prompt best, and those of its skills, behind the others.
 fn kept(before: &[(String, String)], after: &[(String, String)]) {
-    let has = |all: &[(String, String)], name: &str| all.iter().any(|(has, _)| has == name);
-    let stay: Vec<&String> = before.iter().map(|(name, _)| name).filter(|name| has(after, name)).collect();
-    let still: Vec<&String> = after.iter().map(|(name, _)| name).filter(|name| has(before, name)).collect();
-    assert_eq!(stay, still, "their order");
-    let new: Vec<_> = after.iter().filter(|(name, _)| !has(before, name)).collect();
-    println!("{} of {} tools stay, new are {new:?}", stay.len(), before.len());
-    assert!(new.iter().filter(|(_, reason)| reason == "prompt").count() <= 3, "{new:?}");
+    let names = |all: &[(String, String)]| all.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+    let (had, has) = (names(before), names(after));
+    assert!(has.starts_with(&had), "{had:?} {has:?}");
+    let new = &after[before.len()..];
+    println!("{} tools stay, new are {new:?}", before.len());
+    assert!(new.iter().filter(|(_, reason)| reason == "prompt").count() <= 6, "{new:?}");
     assert!(new.iter().all(|(_, reason)| reason == "prompt" || reason == "skill"), "{new:?}");
-    let conversation = after.iter().filter(|(_, reason)| reason == "conversation").count();
-    assert!(conversation > 0 && stay.len() * 3 >= before.len() * 2, "{before:?} {after:?}");
+    assert!(after.iter().any(|(_, reason)| reason == "conversation"), "{after:?}");
 }
 
 /// One labelled prompt of `tests/data/tool_prompts.jsonl`: which tool answers it.
@@ -219,7 +218,7 @@ fn ranked(found: &Value) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_needed_tool_is_shown_or_found() {
     let model = model(json!([])).await;
-    let household = Household::whole_with_model(&model).env("BUTLERD_SPAWNER__TOOL_BUDGET", TWICE_5500);
+    let household = Household::whole_with_model(&model).env("BUTLERD_SPAWNER__TOOL_BUDGET", TWICE_6000);
     let daemon = household.start().await;
     let prompts: Vec<Labelled> = include_str!("../data/tool_prompts.jsonl")
         .lines()

@@ -131,14 +131,17 @@ pub(super) fn no_final_event(program: &str, exit: ExitInfo, stderr_tail: &str) -
         message.push_str("; its last words: ");
         message.push_str(&last_words(words));
     }
-    // A program that runs another one tells the other's signal as a number above 128.
-    let signal = exit.signal.or_else(|| exit.code?.checked_sub(128).filter(|n| (1..32).contains(n)));
-    if let Some((signal, why)) = signal.and_then(|n| Some((ExitInfo { code: None, signal: Some(n) }, of_signal(n)?))) {
-        message.push_str(&format!(". {signal}: {why}"));
-    }
+    message.extend(explained(exit));
     // Where the daemon itself killed it, what it killed it for is the reason, whatever stands here.
     let killed = exit.signal == Some(libc::SIGKILL);
     Failure::new(if killed { ErrorClass::Killed } else { ErrorClass::Crashed }, message)
+}
+
+/// What a signal that ended a program says, after a full stop.
+fn explained(exit: ExitInfo) -> Option<String> {
+    // A program that runs another one tells the other's signal as a number above 128.
+    let signal = exit.signal.or_else(|| exit.code?.checked_sub(128).filter(|n| (1..32).contains(n)))?;
+    Some(format!(". {}: {}", ExitInfo { code: None, signal: Some(signal) }, of_signal(signal)?))
 }
 
 /// What ends a program so, and what to try, in a sentence.
@@ -264,7 +267,8 @@ async fn ask_version(
         (Some(version), Some(ExitInfo { code: Some(0), .. })) => Ok(text::clean(version.trim())),
         (_, exit) => {
             let (exit, words) = (exit.unwrap_or_default(), last_words(words.trim()));
-            Err(format!("it does not tell its version{within} ({exit}): {words}"))
+            let why = explained(exit).unwrap_or_default();
+            Err(format!("it does not tell its version{within} ({exit}): {words}{why}"))
         }
     }
 }
