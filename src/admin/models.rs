@@ -1,6 +1,8 @@
 //! Where models are, each place asked once: whether it answers, to the key that sessions would use.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
 
 use agent::{Api, Endpoint, ProbeError, gemini_takes, probe, served_models};
 use async_trait::async_trait;
@@ -8,21 +10,30 @@ use futures_util::future::join_all;
 use jsonrpsee::Extensions;
 use jsonrpsee::proc_macros::rpc;
 use serde::{Deserialize, Serialize};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::failure::Failure;
 use super::rights::Need;
 use super::rpc::{Rpc, may};
-use base::{Secret, TenantId};
+use base::{RequestContext, Secret, TenantId, Trust};
 use config::{ButlerConfig, SpawnerConfig};
 use outbox::MESSENGER;
-use sessions::{ModelPlace, api_of, model_place};
+use sessions::budget::Limits;
+use sessions::{HOUSEKEEPING, ModelPlace, SessionOptions, SessionState, Trigger, api_of, model_places};
+
+/// Why a login can't be tried from here: only its program can use it.
+const SUBSCRIPTION: &str = "a subscription is tried by a session";
+/// What the session that tries one is told and asked.
+const TRIAL: [&str; 2] = ["Answer with the one word: ready.", "Are you ready?"];
+/// A session is ended by its own limits; the trial of it by this.
+const LONGEST_TRIAL: Duration = Duration::from_secs(60);
 
 /// The places of models.
 #[rpc(server, client, namespace = "butlerd", namespace_separator = ".")]
 pub trait ModelsApi {
     /// Asks each place where butlers' models are once, with the key that sessions use: a server of one's own for a word, a
-    /// vendor for its list of models, which costs nothing. Scope `admin`.
+    /// vendor for its list of models, which costs nothing. A subscription is tried by a session of one model call.
+    /// Scope `admin`.
     #[method(name = "models_try", param_kind = map, with_extensions)]
     async fn models_try(&self) -> Result<Vec<TriedModel>, Failure>;
 }
@@ -58,7 +69,8 @@ pub type ModelKeys = BTreeMap<&'static str, Secret<String>>;
 
 /// The variables that may hold these butlers' keys.
 pub fn model_key_names(butlers: &[&ButlerConfig], settings: &SpawnerConfig) -> BTreeSet<&'static str> {
-    butlers.iter().flat_map(|butler| model_place(butler, settings).keys.iter().copied()).collect()
+    let places = butlers.iter().flat_map(|butler| model_places(butler, settings));
+    places.flat_map(|place| place.keys.iter().copied()).collect()
 }
 
 /// Tries the places of these butlers' models, each once and all at the same time.
@@ -66,9 +78,15 @@ pub async fn try_models(butlers: &[&ButlerConfig], settings: &SpawnerConfig, key
     type Shared<'a> = (ModelPlace, &'a ButlerConfig, Vec<String>);
     let mut places = BTreeMap::<_, Shared<'_>>::new();
     for butler in butlers {
-        let place = model_place(butler, settings);
-        let of_place = places.entry((place.url.clone(), place.keys));
-        of_place.or_insert_with(|| (place, butler, Vec::new())).2.push(butler.name.to_string());
+        for place in model_places(butler, settings) {
+            // A vendor is not asked for a word, so one model of its is as good as another.
+            let model = place.own.then(|| place.model.clone());
+            let of_place = places.entry((place.url.clone(), place.keys, model));
+            let butlers = &mut of_place.or_insert_with(|| (place, butler, Vec::new())).2;
+            if butlers.last().is_none_or(|last| *last != butler.name.as_str()) {
+                butlers.push(butler.name.to_string());
+            }
+        }
     }
     let trials = places.into_values().map(|(place, butler, butlers)| async move {
         let outcome = one(&place, butler, keys).await;
@@ -84,7 +102,7 @@ async fn one(place: &ModelPlace, butler: &ButlerConfig, keys: &ModelKeys) -> Tri
         return untried("there is no key for it");
     }
     if found.as_ref().is_some_and(|(name, _)| !name.ends_with("_API_KEY")) {
-        return untried("a subscription is tried by the first session");
+        return untried(SUBSCRIPTION);
     }
     let began = Instant::now();
     let endpoint = |api| Endpoint { api, base_url: place.url.clone(), key: found.clone() };
@@ -125,6 +143,46 @@ impl ModelsApiServer for Rpc {
             let found = services.credentials.get(&TenantId::owner(), name).await.ok().flatten();
             keys.extend(found.map(|(value, _)| (name, value)));
         }
-        Ok(try_models(&configs, &services.config.spawner, &keys).await)
+        let mut tried = try_models(&configs, &services.config.spawner, &keys).await;
+        let login = TrialOutcome::Untried { why: SUBSCRIPTION.to_owned() };
+        for place in tried.iter_mut().filter(|place| place.outcome == login) {
+            let config =
+                configs.iter().find(|config| place.butlers.first().is_some_and(|b| *b == config.name.as_str()));
+            if let Some(config) = config {
+                place.outcome = self.by_session(config).await;
+            }
+        }
+        Ok(tried)
+    }
+}
+
+impl Rpc {
+    /// The program asks for a word, in a session like any other, but without tools and memory.
+    async fn by_session(&self, config: &ButlerConfig) -> TrialOutcome {
+        let butler = match self.supervisor.butler(config.name.as_str()) {
+            Ok(butler) => butler,
+            Err(why) => return TrialOutcome::Untried { why: why.to_string() },
+        };
+        let clock = &self.supervisor.services().clock;
+        let owner = TenantId::owner();
+        let root = RequestContext::root(clock, owner, "cli", config.name.as_str(), "doctor", Trust::System);
+        let options = SessionOptions {
+            tools: Some(Arc::default()),
+            system_prompt: Some(TRIAL[0]),
+            apart_from_memory: true,
+            runtime: Some(config.runtime.kind),
+            limits: Limits { turns: Some(1), ..Limits::default() },
+            ..SessionOptions::default()
+        };
+        let trigger = Trigger { options, ..Trigger::new(TRIAL[1], format!("{HOUSEKEEPING}doctor"), Arc::new(root)) };
+        let failed = |why: String| TrialOutcome::Failed { why };
+        match timeout(LONGEST_TRIAL, butler.spawner().trigger_from(trigger, None)).await {
+            Ok(Ok(done)) if done.state == SessionState::Succeeded => {
+                TrialOutcome::Answered { ms: done.duration_ms.unsigned_abs() }
+            }
+            Ok(Ok(done)) => failed(done.error.unwrap_or_else(|| done.state.as_str().replace('_', " "))),
+            Ok(Err(why)) => failed(why.to_string()),
+            Err(_) => failed(format!("no answer within {} s", LONGEST_TRIAL.as_secs())),
+        }
     }
 }

@@ -76,7 +76,10 @@ async fn model(settings: &SpawnerConfig, runtime: &StartRuntime, key: Option<(St
         return Tried::Skipped("there is no key for the model yet".to_owned());
     };
     if !name.ends_with("_API_KEY") {
-        return Tried::Skipped("a subscription's login; the first session tries it".to_owned());
+        return Tried::Skipped(
+            "a subscription's login can only be tried by a session; `butlerd doctor` does that while the daemon runs"
+                .to_owned(),
+        );
     }
     match runtime.kind {
         RuntimeKind::Gemini => {

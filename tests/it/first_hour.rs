@@ -116,7 +116,7 @@ async fn the_doctor_names_a_model_that_is_away_and_a_program_that_is_old() {
     std::fs::set_permissions(&outside, std::os::unix::fs::PermissionsExt::from_mode(0o644)).expect("its mode");
     let old = match Kernel::here().is_enough() {
         true => format!(
-            "#!/bin/sh\nif read -r line < '{}'; then exit 1; fi\necho '2.1.100 (Claude Code)'\n",
+            "#!/bin/sh\nif read -r line < '{}'; then kill -ABRT $$; fi\necho '2.1.100 (Claude Code)'\n",
             outside.display()
         ),
         false => {
@@ -160,10 +160,10 @@ async fn the_doctor_names_a_model_that_is_away_and_a_program_that_is_old() {
         let household = household.env("BUTLERD_SPAWNER__SANDBOX", "off");
         let findings = doctor(&household).await;
         let program = findings.iter().find(|f| f["topic"] == "programs" && f["level"] == "problem");
-        assert!(
-            program.is_some_and(|f| f["text"].as_str().is_some_and(|t| t.starts_with("claude: "))),
-            "{findings:#?}"
-        );
+        let program = program.unwrap_or_else(|| panic!("{findings:#?}"));
+        let (text, advice) = (program["text"].as_str().unwrap_or_default(), program["advice"].as_str());
+        assert!(text.starts_with("claude: ") && text.contains("SIGABRT: it broke down by itself"), "{text}");
+        assert!(advice.is_some_and(|advice| advice.starts_with("Update it")), "{program}");
     }
 }
 

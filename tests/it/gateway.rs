@@ -6,6 +6,7 @@ mod slow;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
+use testkit::model::LoggedRequest;
 use tokio::process::Command;
 
 use crate::support::{Daemon, Household, child_environment, eventually, http, model, ports};
@@ -244,7 +245,10 @@ async fn a_subscriptions_login_stays_with_the_gateway() {
         let why = "BUTLERD_TEST_CLAUDE is not set; `eval \"$(.ci/run clients)\"` installs Claude Code";
         return left_out("gateway::a_subscriptions_login_stays_with_the_gateway", why);
     };
-    let model = model(json!([{"when": "hello", "steps": [{"say": "hi there"}]}])).await;
+    let model = model(json!([
+        {"when": "hello", "steps": [{"say": "hi there"}]},
+        {"when": "Are you ready", "steps": [{"say": "ready"}]}]))
+    .await;
     let household = Household::new()
         .runtime("health", "type = \"claude-code\"")
         .model("health", "claude-sonnet-4-5")
@@ -254,8 +258,14 @@ async fn a_subscriptions_login_stays_with_the_gateway() {
     let daemon = household.start().await;
     let done = daemon.mcp("health").ok("trigger", json!({"prompt": "hello"})).await;
     assert_eq!((&done["success"], &done["output"]), (&json!(true), &json!("hi there")), "{done}\n{}", daemon.log());
-    let asked = model.requests();
-    assert!(!asked.is_empty());
+    let before = model.requests();
+    // The doctor has the program ask for a word with it.
+    let (_, report, _) = tokio::task::block_in_place(|| household.cli(&["doctor"]));
+    assert!(report.contains("claude-sonnet-4-5 at ") && report.contains(" s, for health"), "{report}");
+    // The other butlers' runtime is asked as well, without a key.
+    let of_program = |r: &LoggedRequest| !r.headers["user-agent"].starts_with("butlerd");
+    let asked: Vec<LoggedRequest> = model.requests().into_iter().filter(of_program).collect();
+    assert!(!before.is_empty() && asked.len() > before.len(), "{report}");
     for request in asked {
         assert!(request.has_key("authorization", "Bearer sk-ant-oat-canary-of-the-owner"), "{:?}", request.headers);
         assert!(!request.headers.contains_key("x-api-key"), "{:?}", request.headers);

@@ -86,12 +86,15 @@ fn judge(kind: RuntimeKind, name: &str, seen: Probe, users: &[&str]) -> Finding 
         };
     }
     // What is amiss comes with what to do, which nobody need do for a program that no butler wants.
-    let missing = if seen.program.is_none() { "not installed" } else { "not usable" };
+    let (missing, so) = match seen.program {
+        None => ("not installed", "Install it"),
+        Some(_) => ("not usable", "Update it, or install it anew"),
+    };
     let why = seen.problem.unwrap_or_else(|| "not on this PATH".to_owned());
     match users {
         [] => Finding::ok(TOPIC, format!("{name}: {missing}; no butler of this roster asks for it")),
         _ => Finding::problem(TOPIC, format!("{name}: {why}; asked for by {who}"))
-            .so(format!("Install it, or take another [runtime] type in butlerd.toml (`{kind}` needs it).")),
+            .so(format!("{so}, or take another [runtime] type in butlerd.toml (`{kind}` needs it).")),
     }
 }
 
