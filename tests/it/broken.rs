@@ -147,6 +147,10 @@ async fn a_port_in_use_parks_that_butler_alone() {
     let error = travel["error"].as_str().expect("an error");
     assert!(error.contains(&port.to_string()) && error.contains("another program"), "{error}");
     daemon.logged(&[error], 1).await;
+    let (_, report, _) = tokio::task::block_in_place(|| household.cli(&["doctor"]));
+    let held = report.lines().find(|line| line.contains(&format!("127.0.0.1:{port}, for travel, is held by ")));
+    let held = held.unwrap_or_else(|| panic!("{report}"));
+    assert!(held.contains(&std::process::id().to_string()), "{held}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
