@@ -5,7 +5,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use serde_json::{Value, json};
 use testkit::model::ScriptedModel;
 
-use crate::support::{Household, model};
+use crate::support::{Household, Runtime, installed, model};
 use what_was_left_out::left_out;
 
 const WEIGHING: &str = "---\nname: weighing\ndescription: How to weigh.\nversion: 1.0.0\ntrigger_patterns: [weigh]\n---\n\
@@ -198,4 +198,48 @@ async fn a_broken_skill_parks_its_butler_alone_and_check_says_where() {
         assert_eq!(daemon.butler(butler).await["state"], "parked");
     }
     assert_eq!(daemon.butler("health").await["state"], "up");
+}
+
+/// What each program's own shell is called, as its butler's settings grant it and as its model calls it.
+const SHELLS: [(&str, &str, &str); 3] = [
+    ("claude-code", "Bash", "Bash"),
+    ("codex", "shell", "exec_command"),
+    ("gemini", "run_shell_command", "run_shell_command"),
+];
+
+async fn script_runs(runtime: Runtime) {
+    let Some((_, granted, called)) = SHELLS.iter().find(|(kind, ..)| *kind == runtime.kind) else { return };
+    let (argument, line) =
+        (if *called == "exec_command" { "cmd" } else { "command" }, ".agents/skills/sums/times.sh 6 7");
+    let run = json!({argument: line});
+    let model = model(json!([{"when": "by the script", "steps": [
+        {"call": {"tool": called, "arguments": run}}, {"say": "FINAL: {{last_result}}"}]}]))
+    .await;
+    let kind = runtime.kind;
+    let household = Household::with_model(&model)
+        .with_runtimes(&[runtime], "")
+        .replace(
+            &format!("{kind}/butler.toml"),
+            &format!("type = \"{kind}\"\n"),
+            &format!("type = \"{kind}\"\ntools = [\"{granted}\"]\n"),
+        )
+        .write(&format!("{kind}/skills/sums/SKILL.md"), "---\nname: sums\ndescription: Sums.\n---\nRun times.sh.\n")
+        .write(&format!("{kind}/skills/sums/times.sh"), "#!/bin/sh\necho \"the product is $(($1 * $2))\"\n");
+    let script = household.roster().join(format!("{kind}/skills/sums/times.sh"));
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).expect("its mode");
+    let daemon = household.start().await;
+    let done = daemon.mcp(kind).ok("trigger", json!({"prompt": "multiply by the script"})).await;
+    assert_eq!(done["success"], true, "{kind}: {done}\n{}", daemon.log());
+    assert!(heard(&model).contains("Scripts of a skill can be run"), "{kind}");
+    assert!(done["output"].as_str().is_some_and(|said| said.contains("the product is 42")), "{kind}: {done}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_script_of_a_skill_runs_in_the_shell_that_a_program_was_granted() {
+    let runtimes = installed("skills::a_script_of_a_skill_runs_in_the_shell_that_a_program_was_granted");
+    let running: Vec<_> =
+        runtimes.into_iter().map(|runtime| (runtime.kind, tokio::spawn(script_runs(runtime)))).collect();
+    for (kind, run) in running {
+        run.await.unwrap_or_else(|e| panic!("{kind}: {e}"));
+    }
 }
