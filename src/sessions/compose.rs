@@ -68,7 +68,7 @@ pub(super) fn invocation(
         max_output_tokens: None,
         request_timeout: None,
         max_retries: None,
-        stream_text: trigger.request.source_channel == "chat",
+        stream_text: reads_along(trigger),
         granted_tools: if own { config.runtime.tools.clone() } else { Vec::new() },
         extra_args: if own { config.runtime.args.clone() } else { Vec::new() },
         credentials: access.keys,
@@ -78,6 +78,11 @@ pub(super) fn invocation(
         skills: told.skills.in_workspace().iter().map(|s| s.name.clone()).collect(),
         declared_env,
     }
+}
+
+/// Whether somebody reads a session's text as it is written.
+pub(super) fn reads_along(trigger: &Trigger) -> bool {
+    trigger.request.source_channel == "chat"
 }
 
 /// The pictures that came with the request, as the model is shown them. They are believed no less than the request itself;

@@ -206,12 +206,15 @@ impl Session<'_> {
         let mut tools_seen = 0;
         let known = inner.parts.tools.now();
         let mut watch = Watch::new(meter, &known.names);
+        let reads_along = compose::reads_along(self.trigger);
         let on_step = |step| {
             tools_seen += u32::from(matches!(step, Step::Said(RunEvent::ToolCall { .. })));
             if let Step::Said(event) = &step {
                 watch.see(event);
             }
-            tell(inner, id, step);
+            if reads_along || !matches!(step, Step::Said(RunEvent::TextDelta { .. })) {
+                tell(inner, id, step);
+            }
         };
         let parser = Proven::new(adapter.parser(&known.names), token.tools_seen.clone());
         let driving = drive(child, watched(Box::new(parser)), deadlines, household(), &ended_by, on_step);

@@ -10,6 +10,7 @@
 //! * That variable also removes the announcement of skills, so the system prompt lists them.
 //! * A prompt that begins with `/` is taken as a command: it reports success, and no model ever saw it. A line feed
 //!   before it prevents that.
+//! * With `--include-partial-messages` it tells each event of the model's stream, and the whole block after it as ever.
 //! * Tool names reach the model with `_` for what its API does not allow (`module.states` becomes
 //!   `mcp__butler__module_states`). The newer version has the butler's own name in `tool_use_meta`; for the older one it
 //!   is looked up among the butler's tools.
@@ -147,6 +148,9 @@ impl ClaudeCode {
         }
         args.extend(inv.extra_args.iter().cloned());
         args.extend(["--output-format", "stream-json", "--verbose", "--no-session-persistence"].map(str::to_owned));
+        if inv.stream_text {
+            args.push("--include-partial-messages".into());
+        }
         args.extend(["--strict-mcp-config".into(), "--mcp-config".into(), at(MCP_FILE)]);
         args.extend(["--setting-sources".into(), String::new()]);
         args.extend(["--tools".into(), tools.join(",")]);

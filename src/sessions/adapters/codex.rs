@@ -9,6 +9,7 @@
 //!   is not `required` may be absent without a word.
 //! * Without its feature switched off it waits for ever for a model server that is not there.
 //! * It has no bound of turns: butlerd counts.
+//! * It tells a text when it is whole, and has no way to tell it as it is written.
 //! * It lists a server's tools again when the server says that they changed only with a feature that it calls "under
 //!   development", which stays off: what `tool_find` told of is called through `tool_call`.
 //! * With its shell off it can't read a skill's file, so the butler's own tools give skills to it.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::{AdapterError, Composed, EnvList, ErrorClass, Failure, Invocation, Needs, Probe};
+use super::{AdapterError, Composed, EnvList, ErrorClass, Failure, Invocation, Needs, Probe, RunEvent};
 use base::{Secret, text};
 use config::SandboxMode;
 use process::{ExitInfo, ProcessSupervisor, Sandbox, program};
@@ -28,6 +28,12 @@ pub(super) fn server_url(inv: &Invocation) -> String {
 /// A prompt that can't be taken for a command of the program: those begin with `/`.
 pub(super) fn no_command(prompt: &str) -> String {
     if prompt.starts_with('/') { format!("\n{prompt}") } else { prompt.to_owned() }
+}
+
+/// The next piece of the text that is being written, if it says something; `at`: how many bytes of it there are.
+pub(super) fn written(at: &mut usize, piece: &str) -> Vec<RunEvent> {
+    let start = std::mem::replace(at, *at + piece.len());
+    if piece.is_empty() { Vec::new() } else { vec![RunEvent::TextDelta { start, text: piece.to_owned() }] }
 }
 
 /// The butler's names of its tools, by what programs make of them for models whose API allows fewer characters.

@@ -28,7 +28,7 @@ impl Parser for Proven {
                 RunEvent::McpConnected(true) => continue,
                 RunEvent::McpConnected(false) => self.told = Some(false),
                 // Programs ask for the tools before they ask the model: its first word comes with them or without.
-                RunEvent::Text(_) | RunEvent::ToolCall { .. } if self.told.is_none() => {
+                RunEvent::Text(_) | RunEvent::TextDelta { .. } | RunEvent::ToolCall { .. } if self.told.is_none() => {
                     self.told = Some(self.seen.get());
                     events.push(RunEvent::McpConnected(self.seen.get()));
                 }

@@ -90,5 +90,23 @@ pub(super) fn told<'a>(events: &'a [RunEvent], failed: &str) -> Vec<&'a str> {
         RunEvent::Final => "final",
         other => panic!("{other:?}"),
     };
-    events.iter().map(word).collect()
+    events.iter().filter(|event| !matches!(event, RunEvent::TextDelta { .. })).map(word).collect()
+}
+
+/// How many pieces of texts were told before the texts; put together each is the text that follows it.
+pub(super) fn pieces(events: &[RunEvent]) -> usize {
+    let (mut written, mut count) = (String::new(), 0);
+    for event in events {
+        match event {
+            RunEvent::TextDelta { start, text } => {
+                assert_eq!(*start, written.len(), "{text:?} after {written:?}");
+                written.push_str(text);
+                count += 1;
+            }
+            RunEvent::Text(text) if !written.is_empty() => assert_eq!(std::mem::take(&mut written), *text),
+            RunEvent::Text(_) => {}
+            _ => assert_eq!(written, "", "before {event:?}"),
+        }
+    }
+    count
 }

@@ -20,6 +20,8 @@ pub(super) struct ClaudeParser {
     mcp: Option<bool>,
     /// Of each tool call by its id: the tool's name, and whether it is the butler's.
     tools: HashMap<String, (String, bool)>,
+    /// Bytes of the text that is being written.
+    written: usize,
     /// The vendor's word for the last API error.
     api_error: Option<String>,
     result: Option<Value>,
@@ -123,6 +125,21 @@ impl ClaudeParser {
             }
         }
         events
+    }
+
+    /// An event of the model's own stream: text as it is written. The whole follows in an `assistant` event.
+    fn partial(&mut self, event: &Value) -> Vec<RunEvent> {
+        let part = &event["event"];
+        match (string(part, "type"), part.pointer("/delta/text").and_then(Value::as_str)) {
+            // What its helpers write among themselves is no answer.
+            _ if event["parent_tool_use_id"].is_string() => Vec::new(),
+            (Some("content_block_start"), _) => {
+                self.written = 0;
+                Vec::new()
+            }
+            (Some("content_block_delta"), Some(text)) => common::written(&mut self.written, text),
+            _ => Vec::new(),
+        }
     }
 
     fn user(&mut self, event: &Value) -> Vec<RunEvent> {
@@ -230,6 +247,7 @@ impl Parser for ClaudeParser {
             Some("system") => self.system(&event),
             Some("assistant") => self.assistant(&event),
             Some("user") => self.user(&event),
+            Some("stream_event") => self.partial(&event),
             Some("result") => {
                 let mut events = by_model(&event);
                 self.result = Some(event);

@@ -4,7 +4,7 @@
 use rust_decimal::Decimal;
 use serde_json::{Value, json};
 
-use super::super::tests::{CODE, file, invocation, recorded, told};
+use super::super::tests::{CODE, file, invocation, pieces, recorded, told};
 use super::*;
 use crate::adapters::{ErrorClass, Outcome, RunEvent, Usage};
 use base::Secret;
@@ -33,6 +33,25 @@ fn a_good_run_yields_its_events_in_order_under_the_butler_s_own_names() {
             error: None
         }
     );
+}
+
+#[test]
+fn text_is_told_as_it_is_written_and_once_as_a_whole() {
+    let (events, outcome) = replay(recorded!("partial"), 0, "");
+    assert_eq!(pieces(&events), 6);
+    let said = "First part, second and **third**.";
+    let expected = ["connected", said, "state_set", "result", said, "model", "usage", "final"];
+    assert_eq!(told(&events, ""), expected);
+    assert_eq!((outcome.ok, outcome.final_text.as_deref()), (true, Some(said)));
+    assert_eq!(pieces(&replay(recorded!("ok"), 0, "").0), 0, "who does not ask for it is not told");
+    // What a helper of the model writes stays between the two.
+    let helper = recorded!("partial").replace("\"parent_tool_use_id\":null", "\"parent_tool_use_id\":\"toolu_0\"");
+    assert_eq!(pieces(&replay(&helper, 0, "").0), 0);
+    let (_dir, claude, mut inv) = ready();
+    let asks = |inv: &Invocation| claude.compose(inv).unwrap().args.iter().any(|a| a == "--include-partial-messages");
+    assert!(!asks(&inv));
+    inv.stream_text = true;
+    assert!(asks(&inv));
 }
 
 #[test]

@@ -145,8 +145,10 @@ impl Parser for GeminiParser {
         let Ok(event) = serde_json::from_str::<Value>(line) else { return Vec::new() };
         match string(&event, "type") {
             Some("message") if string(&event, "role") == Some("assistant") => {
-                self.text.push_str(string(&event, "content").unwrap_or_default());
-                Vec::new()
+                let piece = string(&event, "content").unwrap_or_default();
+                let mut start = self.text.len();
+                self.text.push_str(piece);
+                common::written(&mut start, piece)
             }
             Some("error") => {
                 self.complaint = string(&event, "message").map(str::to_owned);

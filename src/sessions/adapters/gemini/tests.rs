@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use serde_json::Value;
 
-use super::super::tests::{CODE, file, invocation, recorded, told};
+use super::super::tests::{CODE, file, invocation, pieces, recorded, told};
 use super::*;
 use crate::adapters::{BASE_ENV, ErrorClass, Outcome, RunEvent, Usage};
 use base::Secret;
@@ -21,6 +21,7 @@ fn a_good_run_yields_its_events_in_order() {
     let expected = "First. state_set result module.states a-b result result fails error";
     let expected: Vec<&str> = expected.split_whitespace().chain(["FINAL done", "usage", "final"]).collect();
     assert_eq!(names, expected);
+    assert_eq!(pieces(&events), 3);
     // 80 that were said and 20 that were thought.
     let usage = Usage { input: Some(4006), output: Some(100), cache_read: Some(400), cache_write: None };
     let final_text = Some("FINAL done".into());
