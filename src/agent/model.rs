@@ -62,12 +62,10 @@ impl ModelError {
         }
     }
 
-    /// Whether it may be the pictures of the request that the model refused. Servers say so in many ways.
+    /// [`Failure::may_be_of_pictures`]
     pub fn may_be_of_pictures(&self) -> bool {
         let ModelError::Refused { status, failure, .. } = self else { return false };
-        let words = failure.message.to_ascii_lowercase();
-        matches!(*status, 400 | 404 | 415 | 422 | 500)
-            && (failure.class == ErrorClass::InvalidRequest || words.contains("image") || words.contains("vision"))
+        matches!(*status, 400 | 404 | 415 | 422 | 500) && failure.may_be_of_pictures()
     }
 
     fn passing(&self) -> bool {

@@ -11,7 +11,7 @@ use super::mcp::{Answer, Mcp};
 use super::model::{ModelClient, Progress, Retry};
 use super::names::ToolNames;
 use super::wire::{Call, Stop, ToolOutcome, Turn, WireTool};
-use llm_api::Usage;
+use llm_api::{TAKES_NO_PICTURES, Usage, pictures_not_shown};
 
 /// Where a conversation stands. It outlives a failure, so that the last line can tell how far the run came.
 #[derive(Default)]
@@ -141,9 +141,7 @@ impl Talk {
 fn without_pictures(config: &AgentConfig) -> AgentConfig {
     let mut config = config.clone();
     config.images.clear();
-    config.prompt.push_str(
-        "\n\n(The pictures that came with this could not be shown to you: this model takes none. Say so if they matter.)",
-    );
+    config.prompt.push_str(&pictures_not_shown(TAKES_NO_PICTURES));
     config
 }
 

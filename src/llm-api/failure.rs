@@ -110,6 +110,12 @@ impl Failure {
         matches!(self.class, ErrorClass::RateLimited | ErrorClass::Overloaded | ErrorClass::TimedOut)
     }
 
+    /// Whether it may be the pictures of the request that the model refused. Servers say so in many ways.
+    pub fn may_be_of_pictures(&self) -> bool {
+        let words = self.message.to_ascii_lowercase();
+        self.class == ErrorClass::InvalidRequest || words.contains("image") || words.contains("vision")
+    }
+
     fn judged(status: Option<u64>, kind: &str, sentence: &str) -> Self {
         let said = format!("{kind} {sentence}").to_lowercase();
         let says = |phrases: &[&str]| phrases.iter().any(|phrase| said.contains(phrase));
@@ -131,6 +137,14 @@ impl Failure {
         Self { class, message: text::truncate(sentence, LONGEST) }
     }
 }
+
+/// What a prompt ends with whose pictures the model is not shown.
+pub fn pictures_not_shown(why: &str) -> String {
+    format!("\n\n(The pictures that came with this could not be shown to you: {why}. Say so if they matter.)")
+}
+
+/// Why it is not, where the model refused them.
+pub const TAKES_NO_PICTURES: &str = "this model takes none";
 
 /// The phrases by which servers say that the account has no money left.
 const NO_MONEY: &[&str] = &["insufficient_quota", "billing_error", "credit balance is too low"];

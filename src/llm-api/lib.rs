@@ -17,7 +17,7 @@ mod vendors;
 mod tests;
 
 pub use api::{Api, Endpoint, Family, Purpose};
-pub use failure::{ErrorClass, Failure};
+pub use failure::{ErrorClass, Failure, TAKES_NO_PICTURES, pictures_not_shown};
 pub use reading::Reading;
 pub use request::VendorTool;
 pub use usage::Usage;

@@ -57,12 +57,17 @@ pub(super) enum Next {
     Again,
     /// The next runtime, if one is ready.
     Elsewhere,
+    /// The same at once, without the pictures. Those are left out for good then, so it comes once.
+    WithoutPictures,
 }
 
 /// `fallbacks`: runtimes that were not tried yet; `retries`: tries that are left.
 pub(super) fn next(end: &Ending, tool_calls: i64, fallbacks: usize, retries: u32) -> Next {
     if end.state != SessionState::Failed || tool_calls > 0 || end.tools_seen > 0 {
         return Next::Nothing;
+    }
+    if end.of_pictures {
+        return Next::WithoutPictures;
     }
     let is = |classes: &[ErrorClass]| classes.iter().any(|c| end.error_class.as_deref() == Some(c.as_str()));
     // Where another vendor may do better.
@@ -115,6 +120,14 @@ mod tests {
         ] {
             assert_eq!(next(&failed(class), 0, 0, 1), then, "{class:?}");
         }
+    }
+
+    #[test]
+    fn who_may_have_failed_of_pictures_is_asked_without_them() {
+        let end = Ending { of_pictures: true, ..failed(ErrorClass::InvalidRequest) };
+        assert_eq!(next(&end, 0, 0, 0), Next::WithoutPictures, "that is no retry");
+        assert_eq!(next(&end, 1, 1, 1), Next::Nothing);
+        assert_eq!(next(&Ending { tools_seen: 1, ..end }, 0, 1, 1), Next::Nothing);
     }
 
     #[test]

@@ -1,9 +1,6 @@
 //! What a session's child is told and how it is started. Nothing here starts or writes anything, so the preview uses it
 //! too.
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD as BASE64;
-
 use super::adapters::{AdapterError, Composed, Invocation};
 use super::prompt::{self, PromptError, SystemPrompt};
 use super::skills::{BuiltIn, SessionSkills};
@@ -15,6 +12,7 @@ use access::credentials::CredentialError;
 use base::redact::household;
 use base::{Secret, SessionId, TenantId, crash};
 use config::SpawnerConfig;
+use llm_api::{TAKES_NO_PICTURES, pictures_not_shown};
 use process::{ChildSpec, ChildUser, OutputLimits, Rlimits, Stdin};
 use tools::SKILL_READ;
 
@@ -87,22 +85,19 @@ pub(super) fn reads_along(trigger: &Trigger) -> bool {
 
 /// The pictures that came with the request, as the model is shown them. They are believed no less than the request itself;
 /// without them the model knows that they are there, and can fetch them.
-pub(super) async fn images(inner: &Inner, trigger: &Trigger) -> Vec<(String, String)> {
+pub(super) async fn images(inner: &Inner, trigger: &Trigger) -> Vec<(String, Vec<u8>)> {
     let (named, request) = (&trigger.options.attachments, &trigger.request);
-    if named.is_empty() {
+    if named.is_empty() || trigger.options.pictures_refused {
         return Vec::new();
     }
     let read = async {
         let mut lease = inner.parts.store.tenant(&request.tenant_id).await?;
         tools::pictures(&mut lease, named, request.trust).await
     };
-    match read.await {
-        Ok(found) => found.into_iter().map(|(kind, content)| (kind, BASE64.encode(content))).collect(),
-        Err(e) => {
-            tracing::warn!(error = %e, "the pictures of a message can't be read; its session goes on without them");
-            Vec::new()
-        }
-    }
+    read.await.unwrap_or_else(|e| {
+        tracing::warn!(error = %e, "the pictures of a message can't be read; its session goes on without them");
+        Vec::new()
+    })
 }
 
 /// Where the child finds its butler.
@@ -114,7 +109,11 @@ fn mcp_url(port: u16) -> String {
 
 /// What the model is asked.
 pub(super) fn user_prompt(trigger: &Trigger) -> String {
-    prompt::user_prompt(&trigger.prompt, context_block(trigger).as_ref())
+    let mut prompt = prompt::user_prompt(&trigger.prompt, context_block(trigger).as_ref());
+    if trigger.options.pictures_refused {
+        prompt.push_str(&pictures_not_shown(TAKES_NO_PICTURES));
+    }
+    prompt
 }
 
 /// The system prompt with the skills announced; what memory adds comes later.
@@ -186,7 +185,11 @@ pub(super) fn spec(inner: &Inner, id: SessionId, composed: &Composed, workspace:
         user,
         limits: child_limits(&parts.settings, &parts.workspaces, user),
         sandbox: None,
-        stdin: composed.stdin.as_ref().map_or(Stdin::Nothing, |p| Stdin::File(paths.root.join(p))),
+        stdin: match (&composed.piped, &composed.stdin) {
+            (Some(_), _) => Stdin::Pipe,
+            (None, Some(file)) => Stdin::File(paths.root.join(file)),
+            (None, None) => Stdin::Nothing,
+        },
         session: id,
         output: OutputLimits::default(),
     }

@@ -267,7 +267,7 @@ impl Inner {
     async fn attempts(
         self: Arc<Self>,
         mut attempt: Attempt,
-        trigger: Trigger,
+        mut trigger: Trigger,
         place: Place,
     ) -> Result<SessionResult, TriggerError> {
         let mut retries = self.parts.settings.retries;
@@ -305,7 +305,9 @@ impl Inner {
             let closed = self.close(id, &trigger, end).await;
             self.live().remove(&id);
             let Some(follower) = follower else { return closed };
-            if follower.at == at {
+            if then == Next::WithoutPictures {
+                trigger.options.pictures_refused = true;
+            } else if follower.at == at {
                 retries -= 1;
                 let cancel = self.live().get(&follower.id).cloned().unwrap_or_default();
                 tokio::select! {
@@ -323,7 +325,7 @@ impl Inner {
     async fn follower(&self, then: Next, at: usize, of: SessionId, end: &Ending, trigger: &Trigger) -> Option<Attempt> {
         let from = match then {
             Next::Nothing => return None,
-            Next::Again => at,
+            Next::Again | Next::WithoutPictures => at,
             Next::Elsewhere => at + 1,
         };
         if self.closing.is_cancelled() {

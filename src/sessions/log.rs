@@ -60,6 +60,8 @@ pub struct Ending {
     pub exit_status: Option<String>,
     /// Calls of tools in the program's output, its own ones included; not in the row.
     pub tools_seen: u32,
+    /// Its model was shown pictures and may have failed of them; not in the row.
+    pub of_pictures: bool,
 }
 
 impl Ending {
@@ -79,6 +81,7 @@ impl Ending {
             usage_by_model: None,
             exit_status: None,
             tools_seen: 0,
+            of_pictures: false,
         }
     }
 

@@ -2,9 +2,12 @@
 
 use std::time::Instant;
 
+use tokio::io::AsyncWriteExt;
 use tokio_util::sync::CancellationToken;
 
-use super::adapters::{Adapter, AdapterError, Composed, ErrorClass, Invocation, Outcome, Proven, RunEvent, Usage};
+use super::adapters::{
+    Adapter, AdapterError, Composed, ErrorClass, Failure, Invocation, Outcome, Proven, RunEvent, Usage,
+};
 use super::bounds::bounds;
 use super::budget::{Meter, Watch};
 use super::choice::SessionTools;
@@ -21,7 +24,7 @@ use super::types::{EventKind, SessionState, Trigger};
 use super::workspace::{SessionFile, Workspace};
 use super::{budget_row, model_calls, trace};
 use base::redact::household;
-use base::{SessionId, crash, text};
+use base::{SessionId, crash, task, text};
 use config::RuntimeKind;
 use process::{Child, ChildSpec, ExitInfo};
 
@@ -61,6 +64,8 @@ struct Started {
     /// Its way to its model, where that goes through the gateway.
     link: Option<Link>,
     adapter: std::sync::Arc<dyn Adapter>,
+    /// Its model is shown pictures. The native agent asks once more without them by itself.
+    pictures: bool,
 }
 
 impl Session<'_> {
@@ -132,9 +137,8 @@ impl Session<'_> {
         let declared = compose::declared_env(inner).await.map_err(|e| broken("the variables of [butler.env]", &e))?;
         let mut invocation =
             compose::invocation(inner, trigger, attempt, &workspace.paths, told, &token.token, declared);
-        if adapter.kind() == RuntimeKind::Native {
-            invocation.images = compose::images(inner, trigger).await;
-        }
+        invocation.images = compose::images(inner, trigger).await;
+        let pictures = !invocation.images.is_empty() && adapter.kind() != RuntimeKind::Native;
         let spawning = inner.phase(&trigger.request, "spawn");
         let (prompt, system_bytes) = (invocation.prompt.clone(), invocation.system_prompt.len());
         inner.tell(id, EventKind::Prompt { prompt, system_bytes });
@@ -142,7 +146,11 @@ impl Session<'_> {
         files.clone_from(&composed.files);
         workspace.fill(&composed.files).map_err(|e| broken("the workspace", &e))?;
         let spec = self.spec(&invocation, &composed, workspace);
-        let child = inner.parts.processes.spawn(spec).await.map_err(|e| broken("the child", &e))?;
+        let mut child = inner.parts.processes.spawn(spec).await.map_err(|e| broken("the child", &e))?;
+        if let (Some(mut input), Some(piped)) = (child.stdin.take(), composed.piped) {
+            // It ends with the child at the latest, and what was not read does not matter then.
+            task::spawn(task::Kind::Job, "session-input", async move { input.write_all(&piped).await });
+        }
         drop(spawning);
         crash::point("session.spawned");
         inner.parts.metrics.running(1);
@@ -153,7 +161,7 @@ impl Session<'_> {
         let pid = u32::try_from(child.pid()).unwrap_or_default();
         inner.tell(id, EventKind::Started { runtime, model: invocation.model, pid });
         tracing::info!(butler = %inner.parts.config.name, session = %id, pid, source = trigger.source, "session started");
-        Ok(Started { child, link, adapter })
+        Ok(Started { child, link, adapter, pictures })
     }
 
     fn spec(&self, invocation: &Invocation, composed: &Composed, workspace: &Workspace) -> ChildSpec {
@@ -166,7 +174,7 @@ impl Session<'_> {
     async fn attend(&self, started: Started, token: &SessionToken<'_>) -> Ending {
         let Self { inner, id, cancel, .. } = *self;
         let trace = &self.trigger.request.trace_context;
-        let Started { child, mut link, adapter } = started;
+        let Started { child, mut link, adapter, pictures } = started;
         let running = inner.phase(&self.trigger.request, "run");
         let (mut driven, tools_seen) = self.drive(child, link.as_mut(), &*adapter, token).await;
         drop(running);
@@ -182,7 +190,8 @@ impl Session<'_> {
             driven.outcome.error = Some(why.clone());
         }
         self.tell_exit(&driven);
-        Ending { tools_seen, ..ending(driven, inner.killing.is_cancelled() && !cancel.is_cancelled()) }
+        let of_pictures = pictures && driven.outcome.error.as_ref().is_some_and(Failure::may_be_of_pictures);
+        Ending { tools_seen, of_pictures, ..ending(driven, inner.killing.is_cancelled() && !cancel.is_cancelled()) }
     }
 
     /// Reads what the child says until it is gone, and keeps its model calls, its limits and its row in step meanwhile.
@@ -328,5 +337,6 @@ fn ending(driven: Driven, stopping: bool) -> Ending {
         usage_by_model: None,
         exit_status: driven.ended.exit.as_ref().map(ExitInfo::to_string),
         tools_seen: 0,
+        of_pictures: false,
     }
 }

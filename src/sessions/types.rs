@@ -57,6 +57,8 @@ pub struct SessionOptions {
     pub model: Option<String>,
     /// References of attachments that the model is shown with the prompt, where they are pictures and its program can.
     pub attachments: Vec<String>,
+    /// The model refused its pictures, so it is told that it can't be shown them.
+    pub pictures_refused: bool,
     /// What the session may use, where that is less than its butler's limits.
     pub limits: Limits,
 }

@@ -10,6 +10,8 @@
 //! * That variable also removes the announcement of skills, so the system prompt lists them.
 //! * A prompt that begins with `/` is taken as a command: it reports success, and no model ever saw it. A line feed
 //!   before it prevents that.
+//! * Pictures go with a prompt as a message of `--input-format stream-json`. The older version reads such from a pipe only;
+//!   given a file it ends at once, with success and without a word.
 //! * With `--include-partial-messages` it tells each event of the model's stream, and the whole block after it as ever.
 //! * Tool names reach the model with `_` for what its API does not allow (`module.states` becomes
 //!   `mcp__butler__module_states`). The newer version has the butler's own name in `tool_use_meta`; for the older one it
@@ -20,6 +22,8 @@ mod events;
 use std::path::PathBuf;
 
 use async_trait::async_trait;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::json;
 
 use super::common::{self, Smoke};
@@ -148,6 +152,9 @@ impl ClaudeCode {
         }
         args.extend(inv.extra_args.iter().cloned());
         args.extend(["--output-format", "stream-json", "--verbose", "--no-session-persistence"].map(str::to_owned));
+        if !inv.images.is_empty() {
+            args.extend(["--input-format", "stream-json"].map(str::to_owned));
+        }
         if inv.stream_text {
             args.push("--include-partial-messages".into());
         }
@@ -163,6 +170,14 @@ impl ClaudeCode {
         }
         Ok(args)
     }
+}
+
+/// A prompt with pictures, as the line that the program reads.
+fn message(prompt: &str, images: &[(String, Vec<u8>)]) -> Vec<u8> {
+    let image = |(kind, data): &(String, Vec<u8>)| json!({"type": "image", "source": {"type": "base64", "media_type": kind, "data": BASE64.encode(data)}});
+    let mut content = vec![json!({"type": "text", "text": prompt})];
+    content.extend(images.iter().map(image));
+    format!("{}\n", json!({"type": "user", "message": {"role": "user", "content": content}})).into_bytes()
 }
 
 #[async_trait]
@@ -196,18 +211,19 @@ impl Adapter for ClaudeCode {
         let env = common::environment(inv, FIXED_ENV, own)?;
 
         let prompt = common::no_command(&inv.prompt);
-        let mut files = vec![
-            (MCP_FILE, common::mcp_servers(inv).to_string()),
-            (SYSTEM_FILE, inv.system_prompt.clone()),
-            (PROMPT_FILE, prompt),
-        ];
+        let piped = (!inv.images.is_empty()).then(|| message(&prompt, &inv.images));
+        let mut files =
+            vec![(MCP_FILE, common::mcp_servers(inv).to_string()), (SYSTEM_FILE, inv.system_prompt.clone())];
+        if piped.is_none() {
+            files.push((PROMPT_FILE, prompt));
+        }
         if !inv.skills.is_empty() {
             let about = json!({"name": common::SERVER, "version": "1.0.0", "description": "Skills of this butler"});
             files.push((PLUGIN_FILE, about.to_string()));
         }
-        let composed = common::composed(self.find()?, args, env, files, Some(PROMPT_FILE));
+        let stdin = piped.is_none().then_some(PROMPT_FILE);
         let needs = Needs { programs: self.runs_programs(&inv.granted_tools), ..Needs::default() };
-        Ok(Composed { needs, ..composed })
+        Ok(Composed { needs, piped, ..common::composed(self.find()?, args, env, files, stdin) })
     }
 
     fn parser(&self, tools: &[String]) -> Box<dyn Parser> {

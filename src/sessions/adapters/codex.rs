@@ -8,6 +8,7 @@
 //! * A tool of an MCP server wants an approval that nobody can give unless the server says `approve`, and a server that
 //!   is not `required` may be absent without a word.
 //! * Without its feature switched off it waits for ever for a model server that is not there.
+//! * `--image` takes files, and `--image=` one each; without that the next argument is taken for one more.
 //! * It has no bound of turns: butlerd counts.
 //! * It tells a text when it is whole, and has no way to tell it as it is written.
 //! * It lists a server's tools again when the server says that they changed only with a feature that it calls "under
@@ -22,6 +23,7 @@ use async_trait::async_trait;
 
 use super::common::{self, Smoke};
 use super::{Adapter, AdapterError, Composed, EnvList, Invocation, Needs, Parser, Probe};
+use crate::workspace::SessionFile;
 use config::{RuntimeKind, SandboxMode};
 use process::ProcessSupervisor;
 
@@ -86,6 +88,8 @@ impl Codex {
             let setting = free.ok_or_else(|| AdapterError::Argument(setting.unwrap_or(arg).clone()))?;
             args.extend([arg.clone(), setting.clone()]);
         }
+        let at = |file: &SessionFile| inv.workspace.root.join(&file.path).to_string_lossy().into_owned();
+        args.extend(common::pictures(inv, "").iter().map(|file| format!("--image={}", at(file))));
         // The prompt is the standard input.
         args.push("-".to_owned());
         Ok(args)
@@ -203,7 +207,9 @@ impl Adapter for Codex {
         let files =
             vec![(CONFIG_FILE, settings), (SYSTEM_FILE, inv.system_prompt.clone()), (PROMPT_FILE, inv.prompt.clone())];
         let needs = Needs { programs: self.runs_programs(&inv.granted_tools), ..Needs::default() };
-        Ok(Composed { needs, ..common::composed(self.find()?, args, env, files, Some(PROMPT_FILE)) })
+        let mut composed = common::composed(self.find()?, args, env, files, Some(PROMPT_FILE));
+        composed.files.extend(common::pictures(inv, ""));
+        Ok(Composed { needs, ..composed })
     }
 
     fn runs_programs(&self, granted: &[String]) -> bool {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::{AdapterError, Composed, EnvList, ErrorClass, Failure, Invocation, Needs, Probe, RunEvent};
+use crate::workspace::SessionFile;
 use base::{Secret, text};
 use config::SandboxMode;
 use process::{ExitInfo, ProcessSupervisor, Sandbox, program};
@@ -292,10 +293,21 @@ pub(super) fn composed(
     files: Vec<(&str, String)>,
     stdin: Option<&str>,
 ) -> Composed {
-    let files = files.into_iter().map(|(path, contents)| crate::workspace::SessionFile {
+    let files = files.into_iter().map(|(path, contents)| SessionFile {
         path: path.into(),
         contents: contents.into_bytes(),
         mode: 0o600,
     });
-    Composed { program, args, env, files: files.collect(), stdin: stdin.map(PathBuf::from), needs: Needs::default() }
+    let (files, stdin) = (files.collect(), stdin.map(PathBuf::from));
+    Composed { program, args, env, files, stdin, piped: None, needs: Needs::default() }
+}
+
+/// The pictures as files in this directory of the workspace.
+pub(super) fn pictures(inv: &Invocation, dir: &str) -> Vec<SessionFile> {
+    let file = |(n, (kind, contents)): (usize, &(String, Vec<u8>))| SessionFile {
+        path: Path::new(dir).join(format!("picture-{}.{}", n + 1, kind.rsplit('/').next().unwrap_or_default())),
+        contents: contents.clone(),
+        mode: 0o600,
+    };
+    inv.images.iter().enumerate().map(file).collect()
 }

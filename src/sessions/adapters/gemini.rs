@@ -8,6 +8,8 @@
 //! * Its settings may name variables: so the session's token is in the environment alone.
 //! * A system prompt of one's own replaces all of the program's, the list of skills too.
 //! * It says nothing when its MCP server is absent: butlerd's own server knows whether it was asked.
+//! * `@path` in a prompt is its only way to a picture. It skips that file in the sandbox, and puts a space before every other
+//!   `@` of the prompt, which no address survives: so its models are told that they can't be shown pictures.
 //! * Ended by a signal it exits with 0: only its result line counts.
 
 mod events;
@@ -20,6 +22,7 @@ use serde_json::json;
 use super::common::{self, Smoke};
 use super::{Adapter, AdapterError, Composed, EnvList, Invocation, Needs, Parser, Probe, SkillAccess};
 use config::{RuntimeKind, SandboxMode};
+use llm_api::pictures_not_shown;
 use process::ProcessSupervisor;
 
 /// The variables of the Gemini CLI.
@@ -159,11 +162,15 @@ impl Adapter for Gemini {
         }
         args.extend(["-o", "stream-json", "--policy"].map(str::to_owned));
         args.push(at(POLICY_FILE));
+        let mut prompt = common::no_command(&inv.prompt);
+        if !inv.images.is_empty() {
+            prompt.push_str(&pictures_not_shown("the program that runs you can't"));
+        }
         let files = vec![
             (SETTINGS_FILE, Self::settings(inv)),
             (POLICY_FILE, policy),
             (SYSTEM_FILE, inv.system_prompt.clone()),
-            (PROMPT_FILE, common::no_command(&inv.prompt)),
+            (PROMPT_FILE, prompt),
         ];
         let needs = Needs {
             read: common::package_of(&script).into_iter().chain([NODE_MODULES.into()]).collect(),

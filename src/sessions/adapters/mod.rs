@@ -118,6 +118,7 @@ pub struct Probe {
 ///             env: vec![("PATH".to_owned(), CHILD_PATH.to_owned())],
 ///             files: vec![SessionFile { path: "prompt.md".into(), contents, mode: 0o600 }],
 ///             stdin: Some("prompt.md".into()),
+///             piped: None,
 ///             needs: Needs::default(),
 ///         })
 ///     }

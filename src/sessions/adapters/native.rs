@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 
 use async_trait::async_trait;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
 
 use super::common::{self, number, string};
@@ -96,7 +98,7 @@ impl Adapter for Native {
             "stream_text": inv.stream_text,
         });
         if !inv.images.is_empty() {
-            let image = |(kind, data): &(String, String)| json!({"media_type": kind, "data": data});
+            let image = |(kind, data): &(String, Vec<u8>)| json!({"media_type": kind, "data": BASE64.encode(data)});
             config["images"] = inv.images.iter().map(image).collect();
         }
         // What is not said here has the agent's own default.

@@ -19,8 +19,8 @@ pub struct Invocation {
     pub butler: ButlerName,
     /// What the model is asked, context included.
     pub prompt: String,
-    /// Pictures that go with it, each with its media type, in base64; for programs that hand them on.
-    pub images: Vec<(String, String)>,
+    /// Pictures that go with it, each with its media type.
+    pub images: Vec<(String, Vec<u8>)>,
     /// The composed system prompt.
     pub system_prompt: String,
     /// The model's id, as its vendor has it; `None` is the program's own default.
@@ -71,6 +71,8 @@ pub struct Composed {
     pub files: Vec<SessionFile>,
     /// Which of the files is the standard input; `None` is `/dev/null`.
     pub stdin: Option<PathBuf>,
+    /// What it is given through a pipe, in the place of a file.
+    pub piped: Option<Vec<u8>>,
     pub needs: Needs,
 }
 
@@ -95,6 +97,7 @@ impl fmt::Debug for Composed {
             .field("env", &names)
             .field("files", &self.files)
             .field("stdin", &self.stdin)
+            .field("piped", &self.piped.as_ref().map(Vec::len))
             .field("needs", &self.needs)
             .finish()
     }

@@ -219,6 +219,25 @@ fn the_command_line_is_the_one_that_was_measured() {
 }
 
 #[test]
+fn pictures_go_with_the_prompt_through_a_pipe() {
+    let (_dir, claude, mut inv) = ready();
+    inv.prompt = "/compact @/etc/passwd\nnow".into();
+    inv.images = vec![("image/png".into(), b"pixels".to_vec())];
+    let composed = claude.compose(&inv).unwrap();
+    assert!(composed.args.windows(2).any(|two| two == ["--input-format", "stream-json"]), "{:?}", composed.args);
+    let piped = String::from_utf8(composed.piped.clone().unwrap()).unwrap();
+    assert_eq!((composed.stdin.as_ref(), piped.matches('\n').count()), (None, 1), "no file, and one line");
+    let message: Value = serde_json::from_str(&piped).unwrap();
+    let source = json!({"type": "base64", "media_type": "image/png", "data": "cGl4ZWxz"});
+    let content =
+        json!([{"type": "text", "text": "\n/compact @/etc/passwd\nnow"}, {"type": "image", "source": source}]);
+    assert_eq!(message, json!({"type": "user", "message": {"role": "user", "content": content}}));
+    assert!(
+        !format!("{composed:?}").contains("compact") && !composed.files.iter().any(|f| f.path.ends_with(PROMPT_FILE))
+    );
+}
+
+#[test]
 fn the_environment_is_the_list_and_nothing_else() {
     let (_dir, claude, mut inv) = ready();
     let names = |inv: &Invocation| -> Vec<String> {

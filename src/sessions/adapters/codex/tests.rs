@@ -117,6 +117,16 @@ fn the_command_line_holds_no_words_and_no_secrets() {
 }
 
 #[test]
+fn pictures_are_files_that_the_command_line_names() {
+    let (_dir, codex, mut inv) = ready();
+    inv.images = vec![("image/png".into(), b"one".to_vec()), ("image/jpeg".into(), b"two".to_vec())];
+    let composed = codex.compose(&inv).unwrap();
+    assert_eq!(composed.args[4..], ["--image=/s/picture-1.png", "--image=/s/picture-2.jpeg", "-"]);
+    assert_eq!((file(&composed, "picture-1.png").as_str(), file(&composed, "picture-2.jpeg").as_str()), ("one", "two"));
+    assert!(composed.files.iter().all(|file| file.mode == 0o600));
+}
+
+#[test]
 fn the_configuration_locks_the_session_in() {
     let (_dir, codex, mut inv) = ready();
     inv.base_url = Some("http://127.0.0.1:8/v1".into());

@@ -116,6 +116,16 @@ fn the_command_line_holds_no_words_and_no_secrets() {
 }
 
 #[test]
+fn it_is_told_of_pictures_that_it_can_not_be_shown() {
+    let (_dir, gemini, mut inv) = ready();
+    inv.images = vec![("image/png".into(), b"one".to_vec())];
+    let composed = gemini.compose(&inv).unwrap();
+    let prompt = file(&composed, "prompt.md");
+    assert!(prompt.starts_with("private words\n\n(The pictures that came with this could not be shown"), "{prompt}");
+    assert!(!composed.files.iter().any(|file| file.contents == b"one"));
+}
+
+#[test]
 fn a_bundle_is_run_by_node() {
     let (dir, _, inv) = ready();
     let bundle = dir.path().join("gemini.js");
