@@ -59,7 +59,7 @@ impl SlowModel {
 }
 
 /// The events of a stream, one by one.
-struct Stream {
+pub struct Stream {
     response: reqwest::Response,
     read: String,
 }
@@ -69,7 +69,7 @@ impl Stream {
         Self { response: request.send().await.expect("an answer"), read: String::new() }
     }
 
-    async fn post(daemon: &Daemon, body: &Value) -> Self {
+    pub async fn post(daemon: &Daemon, body: &Value) -> Self {
         Self::of(http().post(format!("http://{}/api/chat", daemon.admin())).bearer_auth(daemon.token()).json(body))
             .await
     }
@@ -92,17 +92,18 @@ impl Stream {
     }
 
     /// The events up to the first of this name.
-    async fn until(&mut self, name: &str) -> Vec<Value> {
+    pub async fn until(&mut self, name: &str) -> Vec<Value> {
         let mut events = Vec::new();
         while events.last().is_none_or(|e: &Value| e["event"] != name) {
-            events.push(self.next().await.unwrap_or_else(|| panic!("no {name} in {events:?}")));
+            let next = self.next().await;
+            events.push(next.unwrap_or_else(|| panic!("no {name} in {events:?}, then {:?}", self.read)));
         }
         events
     }
 }
 
 /// What was written of a text, put together.
-fn written(events: &[Value]) -> String {
+pub fn written(events: &[Value]) -> String {
     let mut text = String::new();
     for event in events.iter().filter(|e| e["event"] == "text_delta") {
         assert_eq!(event["start"].as_u64(), Some(text.len() as u64), "{event} after {text:?}");

@@ -22,6 +22,7 @@ mod calls;
 mod canary;
 mod chaos;
 mod chat;
+mod chat_runtimes;
 mod chat_stream;
 mod chat_terminal;
 mod child_users;

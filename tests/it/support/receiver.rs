@@ -95,7 +95,7 @@ impl Receiver {
     }
 }
 
-/// Reads one request; `None`: it was cut off.
+/// Reads one request, its path as the header `:path`; `None`: it was cut off.
 pub async fn read(stream: &mut TcpStream) -> Option<(HashMap<String, String>, String)> {
     let mut bytes = Vec::new();
     let head = loop {
@@ -108,7 +108,8 @@ pub async fn read(stream: &mut TcpStream) -> Option<(HashMap<String, String>, St
     };
     let text = String::from_utf8_lossy(&bytes[..head]).into_owned();
     let pairs = text.lines().skip(1).filter_map(|l| l.split_once(": "));
-    let headers: HashMap<String, String> = pairs.map(|(k, v)| (k.to_lowercase(), v.to_owned())).collect();
+    let mut headers: HashMap<String, String> = pairs.map(|(k, v)| (k.to_lowercase(), v.to_owned())).collect();
+    headers.insert(":path".to_owned(), text.split(' ').nth(1)?.to_owned());
     let length: usize = headers.get("content-length")?.parse().ok()?;
     while bytes.len() < head + length {
         if stream.read_buf(&mut bytes).await.ok()? == 0 {
