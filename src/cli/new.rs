@@ -1,11 +1,14 @@
 //! `butlerd new`
 
+use std::path::PathBuf;
+
 use clap::Subcommand;
+use clap::builder::PossibleValuesParser;
 
 use super::out::Tone;
 use super::problem::{FAILED, Problem, USAGE};
 use super::{Outcome, Place};
-use offline::setup::{SetupError, new_butler, new_tool};
+use offline::setup::{SetupError, add_ready, new_butler, new_tool, ready_names};
 
 /// `new`
 #[derive(Debug, Clone, Subcommand)]
@@ -19,6 +22,15 @@ pub enum New {
         /// One that asks a web service
         #[arg(long)]
         http: bool,
+    },
+    /// Give a butler tools of others that are ready: web search, web pages, Home Assistant, GitHub, files of a directory
+    Mcp {
+        butler: String,
+        #[arg(value_parser = PossibleValuesParser::new(ready_names()))]
+        what: String,
+        /// For `files`: the directory that the butler reads
+        #[arg(long)]
+        dir: Option<PathBuf>,
     },
 }
 
@@ -52,6 +64,13 @@ pub fn run(place: &Place, what: New) -> Outcome {
                     None => "It asks for the weather, and is answered with a recording in tests".to_owned(),
                 };
                 out.line(&format!("\n{does}. Make it yours, then: butlerd test {butler} · butlerd reload"));
+            })
+        }
+        New::Mcp { butler, what, dir } => {
+            out.answer(&add_ready(overrides, environment, &butler, &what, dir.as_deref())?, |out, added| {
+                out.toned(Tone::Good, "Added:");
+                out.line(&format!("  {}, {}", added.what, added.file.display()));
+                out.line(&format!("\nNext: {}, then butlerd reload", added.next));
             })
         }
     }

@@ -45,6 +45,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("memory import", "memory_owner.rs"),
     ("memory undo", "memory_owner.rs"),
     ("new butler", "setup.rs"),
+    ("new mcp", "recipes.rs"),
     ("new tool", "setup.rs"),
     ("notes rm", "notes.rs"),
     ("reload", "reload.rs"),

@@ -1,5 +1,5 @@
-//! The recipes of docs/mcp-servers.md, as they stand there: only the addresses are others, where fakes answer what the
-//! real servers and services answered (tests/fixtures/recipes).
+//! What `new mcp` gives a butler, as docs/mcp-servers.md shows it: only the addresses are others, where fakes answer what
+//! the real servers and services answered (tests/fixtures/recipes).
 
 #[path = "../bin/fake_cli/replay.rs"]
 mod replay;
@@ -39,8 +39,11 @@ const TOOLS: [(&str, &str, &str); 11] = [
     ("web_read", "web", "fetch"),
 ];
 
-/// The recipes of one kind.
-fn recipes(kind: &str) -> Vec<&'static str> {
+/// What `new mcp` gives a butler.
+const READY: [&str; 5] = ["files", "github", "home-assistant", "fetch", "search"];
+
+/// What the page shows of one kind.
+fn shown(kind: &str) -> Vec<&'static str> {
     let page = include_str!("../../docs/mcp-servers.md");
     let after = page.split(&format!("```{kind}\n")).skip(1).collect::<Vec<_>>();
     after.into_iter().map(|rest| rest.split("```").next().unwrap_or_default()).collect()
@@ -51,14 +54,54 @@ fn fixture(name: &str) -> Value {
     serde_json::from_str(&std::fs::read_to_string(&file).expect(&file)).expect(&file)
 }
 
+/// A household whose butler `visitor` was given all of it.
+fn given(household: Household) -> Household {
+    let household = household.butler("visitor", &format!("{HEAD}\n[modules.visitor]"));
+    let notes = household.path().join("notes");
+    std::fs::create_dir(&notes).expect("the directory");
+    for name in READY {
+        let mut args = vec!["new", "mcp", "visitor", name];
+        args.extend((name == "files").then(|| ["--dir", notes.to_str().expect("a path")]).into_iter().flatten());
+        let (code, out, err) = household.cli(&args);
+        assert!(code == 0 && out.contains("then butlerd reload"), "{name}: {out}{err}");
+        let next = out.lines().find_map(|line| line.strip_prefix("Next: ")?.strip_suffix(", then butlerd reload"));
+        let page = include_str!("../../docs/mcp-servers.md");
+        let told = next.is_some_and(|next| next.split(" && ").all(|part| page.contains(&format!("`{part}`"))));
+        assert!(told, "the page has no {next:?}");
+    }
+    household
+}
+
 #[test]
-fn the_examples_of_the_docs_are_right() {
-    let (servers, tools) = (recipes("toml"), recipes("http"));
-    assert!(servers.len() == 4 && tools.len() == 1, "{} and {}", servers.len(), tools.len());
-    let toml = format!("{HEAD}\n[modules.visitor]\n\n{}", servers.join("\n"));
-    let household = Household::bare().butler("visitor", &toml).write("visitor/tools/web_search.http", tools[0]);
+fn what_the_page_shows_is_what_a_butler_is_given() {
+    let taken = "\n[mcp.servers.x]\ncommand = [\"x\"]\ntools = [\"a\"]\nrename = { a = \"web_read\" }\n";
+    let other = HEAD.replace("visitor", "other").replace("40189", "40190") + taken;
+    let household = given(Household::bare().butler("other", &other));
+    let read = |file: &str| std::fs::read_to_string(household.roster().join(file)).expect(file);
+    let notes = household.path().join("notes").canonicalize().expect("the directory");
+    let toml = read("visitor/butler.toml").replace(notes.to_str().expect("a path"), "/srv/notes");
+    assert_eq!(toml, format!("{HEAD}\n[modules.visitor]\n\n{}", shown("toml").join("\n")));
+    assert_eq!([read("visitor/tools/web_search.http").as_str()][..], shown("http"));
     let (code, out, err) = household.cli(&["check"]);
     assert_eq!(code, 0, "{out}{err}");
+
+    // Nothing twice, and nothing that would not pass the check.
+    let before = ["visitor/butler.toml", "other/butler.toml"].map(read);
+    for (args, code, why) in [
+        (&["visitor", "github"][..], 1, "[mcp.servers.github] of"),
+        (&["visitor", "search"], 1, "web_search.http exists already"),
+        (&["visitor", "files"], 2, "--dir DIR"),
+        (&["visitor", "files", "--dir", "nowhere"], 2, "There is no directory"),
+        (&["visitor", "fetch", "--dir", "/"], 2, "reads no directory"),
+        (&["visitor", "weather"], 2, "home-assistant"),
+        (&["nobody", "github"], 1, "butlerd new butler nobody"),
+        (&["other", "search"], 1, "has no [modules.other]"),
+        (&["other", "fetch"], 1, "web_read, a tool that the MCP server `x` has already"),
+    ] {
+        let (got, out, err) = household.cli(&[&["new", "mcp"], args].concat());
+        assert!(got == code && err.contains(why), "{args:?}: {got} {out}{err}");
+    }
+    assert_eq!(["visitor/butler.toml", "other/butler.toml"].map(read), before);
 }
 
 /// GitHub, Home Assistant and the search service, until `refusing` is set: then no secret holds any more.
@@ -137,31 +180,23 @@ fn search(of: &Value, target: &str, let_in: bool) -> String {
     }
 }
 
-/// Puts `with` in the place of `from`, which the recipes must have.
-fn put(text: &str, from: &str, with: &str) -> String {
-    assert!(text.contains(from), "no recipe has {from}");
-    text.replace(from, with)
-}
-
-/// A household whose butler `visitor` has all recipes, with the fakes' addresses. No secret is stored yet.
+/// A household whose butler `visitor` was given all of it, with the fakes' addresses. No secret is stored yet.
 fn cooked(household: Household, port: u16) -> Household {
     let program = household.fake_server();
+    let mut household = given(household);
     // The servers that are programs: another one plays what they answered, and gets their arguments besides.
-    let mut toml = recipes("toml").join("\n");
     for (name, theirs) in [("files", "mcp-server-filesystem"), ("web", "/opt/fetch/bin/mcp-server-fetch")] {
         let played = household.path().join(format!("{name}.json"));
         std::fs::write(&played, fixture(name).to_string()).expect("the recording");
         let command = format!("command = [{program:?}, \"--mcp-replay\", {played:?}");
-        toml = put(&toml, &format!("command = [\"{theirs}\""), &command);
+        household = household.replace("visitor/butler.toml", &format!("command = [\"{theirs}\""), &command);
     }
     let here = format!("http://127.0.0.1:{port}");
-    toml = put(&toml, "https://api.githubcopilot.com", &here);
-    toml = put(&toml, "http://homeassistant.local:8123", &here);
     let inside = format!("allow_hosts: ['127.0.0.1:{port}']\nurl: {here}");
-    let tool = put(recipes("http")[0], "url: https://api.search.brave.com", &inside);
     household
-        .butler("visitor", &format!("{HEAD}\n[modules.visitor]\n\n{toml}"))
-        .write("visitor/tools/web_search.http", &tool)
+        .replace("visitor/butler.toml", "https://api.githubcopilot.com", &here)
+        .replace("visitor/butler.toml", "http://homeassistant.local:8123", &here)
+        .replace("visitor/tools/web_search.http", "url: https://api.search.brave.com", &inside)
 }
 
 /// The prompts of sessions, and what they call one after the other.
@@ -187,7 +222,7 @@ fn prompts() -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_recipes_of_the_docs_work_as_recorded() {
+async fn what_is_ready_works_as_recorded() {
     let model = model(prompts()).await;
     let refusing = Arc::new(AtomicBool::new(false));
     let service = services(&refusing);

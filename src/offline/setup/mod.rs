@@ -1,16 +1,18 @@
-//! What makes files for people: a household's first ones, a new butler, a new tool.
+//! What makes files for people: a household's first ones, a new butler, a new tool, tools of others that are ready.
 //!
 //! What never happens here: a file written over that is there; half a butler's directory; a key in a command line, or in
 //! a file that others can read.
 
 mod butler;
 mod place;
+mod ready;
 mod service;
 mod shipped;
 mod start;
 mod tool;
 
 pub use butler::{NewButler, new_butler};
+pub use ready::{Added, add_ready, ready_names};
 pub use service::{ROSTER, SETTINGS, Service, install, obstacle, unit};
 pub use shipped::{names as shipped_butlers, unpack};
 pub use start::{Begun, Found, Start, StartRuntime, begin, check_butlers, keep_key, key_name, look};

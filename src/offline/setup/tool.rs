@@ -11,7 +11,7 @@ use super::butler::{mistakes, settings};
 use super::place::{is_there, write_new};
 use crate::sql::NEW_TOOL;
 use butler::own_tools;
-use config::{Environment, Overrides};
+use config::{Config, Environment, Overrides};
 use tools::http::RECORDINGS;
 
 /// A tool that was made.
@@ -134,20 +134,8 @@ pub fn new_tool(
             "A name is a lower-case letter, then a-z, 0-9 and `_`, such as plant_list.",
         ));
     }
-    let config = settings(overrides, environment)?;
-    let dir = config.daemon.roster.join(butler);
-    let file = dir.join("butler.toml");
-    let text = fs::read_to_string(&file).map_err(|e| {
-        SetupError::failed(
-            format!("{} can't be read: {e}.", file.display()),
-            format!("Make it: butlerd new butler {butler}"),
-        )
-    })?;
-    let document = text.parse::<DocumentMut>().ok();
-    if document.as_ref().and_then(|d| d.get("modules")?.get(butler)).is_none() {
-        let sentence = format!("{} has no [modules.{butler}], so no tool would be loaded.", file.display());
-        return Err(SetupError::failed(sentence, format!("Add the line [modules.{butler}] to it first.")));
-    }
+    let (dir, _, document) = files_of(&settings(overrides, environment)?, butler)?;
+    loads_tools(&dir, &document, butler)?;
     if own_tools(butler).contains(&tool) {
         let sentence = format!("Every butler, or {butler} itself, has a tool `{tool}` that is built in.");
         return Err(SetupError::request(sentence, "Choose another name."));
@@ -198,6 +186,28 @@ pub fn new_tool(
         return Err(SetupError::failed(format!("No tool was made, because it would not pass the check: {why}"), ""));
     }
     Ok(NewTool { butler: butler.to_owned(), tool: tool.to_owned(), table, files })
+}
+
+/// A butler's directory, and its `butler.toml` as text and read.
+pub(super) fn files_of(config: &Config, butler: &str) -> Result<(PathBuf, String, DocumentMut), SetupError> {
+    let dir = config.daemon.roster.join(butler);
+    let file = dir.join("butler.toml");
+    let failed = |why: String, next: String| SetupError::failed(format!("{} {why}.", file.display()), next);
+    let text = fs::read_to_string(&file)
+        .map_err(|e| failed(format!("can't be read: {e}"), format!("Make it: butlerd new butler {butler}")))?;
+    let document = text.parse::<DocumentMut>();
+    let document = document.map_err(|_| failed("is not valid TOML".to_owned(), "See: butlerd check".to_owned()))?;
+    Ok((dir, text, document))
+}
+
+/// Refuses a butler that has no tools in files.
+pub(super) fn loads_tools(dir: &Path, document: &DocumentMut, butler: &str) -> Result<(), SetupError> {
+    if document.get("modules").and_then(|modules| modules.get(butler)).is_some() {
+        return Ok(());
+    }
+    let file = dir.join("butler.toml");
+    let sentence = format!("{} has no [modules.{butler}], so no tool would be loaded.", file.display());
+    Err(SetupError::failed(sentence, format!("Add the line [modules.{butler}] to it first.")))
 }
 
 /// Removes what was written before `failed`, which may be somebody else's.
