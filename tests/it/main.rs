@@ -68,6 +68,7 @@ mod lifecycle;
 mod log_trouble;
 mod machine;
 mod mcp_servers;
+mod mcp_servers_held;
 mod memory;
 mod memory_compare;
 mod memory_jobs;

@@ -21,7 +21,7 @@ const TOOLS: &str =
 const LOOK: &str = "/*---\ndescription: Looks.\nargs: {}\nreturns: rows\n---*/\nSELECT 1 AS one;\n";
 
 /// A household whose butler `visitor` has the server that misbehaves, and the file that tells it how.
-fn visiting(household: Household, more: &str) -> (Household, PathBuf) {
+pub fn visiting(household: Household, more: &str) -> (Household, PathBuf) {
     let (program, dir) = (household.fake_server(), household.path().join("control"));
     std::fs::create_dir(&dir).expect("the directory");
     let control = dir.join("control.json");
@@ -34,7 +34,7 @@ fn visiting(household: Household, more: &str) -> (Household, PathBuf) {
     (household.butler("visitor", &toml).env("CHEESE_TOKEN", TOKEN), control)
 }
 
-fn say(control: &Path, what: &Value) {
+pub fn say(control: &Path, what: &Value) {
     // Whole or not at all: the server looks at any moment.
     let new = control.with_extension("new");
     std::fs::write(&new, what.to_string()).expect("the control file");
@@ -42,7 +42,7 @@ fn say(control: &Path, what: &Value) {
 }
 
 /// Waits until the butler has this tool, or has it no more.
-async fn has(mcp: &Mcp, tool: &str, wanted: bool) {
+pub async fn has(mcp: &Mcp, tool: &str, wanted: bool) {
     eventually(&format!("{tool}: {wanted}"), || async {
         let tools = mcp.tools().await;
         if tools.iter().any(|name| name == tool) == wanted { Ok(()) } else { Err(format!("{tools:?}")) }
@@ -85,7 +85,7 @@ async fn well(mcp: &Mcp) {
 }
 
 /// Waits until a call goes well again, as it does once the server was left alone for a moment.
-async fn recovers(mcp: &Mcp) {
+pub async fn recovers(mcp: &Mcp) {
     eventually("a call goes well", || async {
         let answer = mcp.call("repeat", json!({"text": "again"})).await.text();
         if answer["result"] == "again" { Ok(()) } else { Err(answer.to_string()) }
@@ -296,7 +296,7 @@ async fn a_server_without_its_secret_does_not_start_and_says_which() {
 }
 
 /// The paths in these variables, or a word that the test is left out.
-fn installed<const N: usize>(test: &str, variables: [&str; N]) -> Option<[String; N]> {
+pub fn installed<const N: usize>(test: &str, variables: [&str; N]) -> Option<[String; N]> {
     let found = variables.map(|name| std::env::var(name).ok());
     if let Some(n) = found.iter().position(Option::is_none) {
         left_out(test, &format!("{} is not set; `eval \"$(.ci/run clients)\"` installs it", variables[n]));
@@ -348,7 +348,7 @@ async fn the_reference_servers_work() {
 }
 
 /// Waits until each of these tools has its audit row.
-async fn audited(household: &Household, tools: &[&str]) {
+pub async fn audited(household: &Household, tools: &[&str]) {
     let owner = household.owner().await;
     let sql = "SELECT DISTINCT tool FROM visitor.tool_calls WHERE tool = ANY($1)";
     eventually("the audit rows", || async {
@@ -359,7 +359,7 @@ async fn audited(household: &Household, tools: &[&str]) {
 }
 
 /// Waits until the butler has a tool of a server; says what the log does where it does not come.
-async fn works(daemon: &Daemon, mcp: &Mcp, tool: &str) {
+pub async fn works(daemon: &Daemon, mcp: &Mcp, tool: &str) {
     eventually(tool, || async {
         let tools = mcp.tools().await;
         let log = daemon.log();
@@ -371,10 +371,10 @@ async fn works(daemon: &Daemon, mcp: &Mcp, tool: &str) {
 }
 
 /// A server of the official Python package on a port of loopback, as long as this is kept.
-struct Served(std::process::Child, u16);
+pub struct Served(std::process::Child, pub u16);
 
 impl Served {
-    fn start(python: &str, script: &Path) -> Self {
+    pub fn start(python: &str, script: &Path) -> Self {
         let mut command = Command::new(python);
         command.arg(script).arg("http").env("PYTHONDONTWRITEBYTECODE", "1").stdout(Stdio::piped());
         let mut child = command.spawn().expect("the server runs");

@@ -1,10 +1,10 @@
 //! An MCP server that misbehaves: `--mcp-server FILE`. The file says, as JSON, how it begins (`start`: `exit`, `silent`,
-//! `junk`), what it says of its tool `say` (`about`), and which tools it has besides (`more`); it is read again for each
-//! list.
+//! `junk`), what it says of its tool `say` (`about`), and which tools it has besides (`more`: names, or tools as a list
+//! has them); it is read again for each list.
 //!
 //! Its tools: `say TEXT`; `fail`, whose result is an error; `large`, 200 KB; `variables`, its environment; `chatty`, which
 //! writes to standard output before it answers; `change`, which tells that the tools changed; `die`; `hang`; and
-//! `flood_line`, `flood_junk`, which write 100 MB.
+//! `flood_line`, `flood_junk`, which write 100 MB. Of others, `look PATH` tries to read a file or directory.
 
 use std::io::{BufRead, Write};
 
@@ -69,12 +69,16 @@ fn talk(mut answer: impl FnMut(&str, &Value) -> Result<Value, Value>) {
 fn tools(control: &Value) -> Vec<Value> {
     let about = control["about"].as_str().unwrap_or("Says it back.");
     let more = control["more"].as_array().cloned().unwrap_or_default();
-    let named =
-        TOOLS.iter().map(|name| (*name).to_owned()).chain(more.iter().filter_map(|m| m.as_str().map(str::to_owned)));
-    let tool = |name: String| match name.as_str() {
-        "say" => json!({"name": name, "description": about, "inputSchema": {"type": "object", "required": ["text"],
-                    "properties": {"text": {"type": "string", "description": "What to say"}}}}),
-        _ => json!({"name": name, "description": format!("Does {name}."), "inputSchema": {"type": "object"}}),
+    let named = TOOLS.iter().map(|name| json!(name)).chain(more);
+    let tool = |name: Value| match name.as_str() {
+        None => name,
+        Some("say") => {
+            json!({"name": name, "description": about, "inputSchema": {"type": "object", "required": ["text"],
+                    "properties": {"text": {"type": "string", "description": "What to say"}}}})
+        }
+        Some(other) => {
+            json!({"name": name, "description": format!("Does {other}."), "inputSchema": {"type": "object"}})
+        }
     };
     named.map(tool).collect()
 }
@@ -97,6 +101,14 @@ fn call(params: &Value) -> Value {
         "die" => {
             eprintln!("the cheese is out");
             std::process::exit(9);
+        }
+        "look" => {
+            let path = params["arguments"]["path"].as_str().unwrap_or_default();
+            let listed = |e: std::io::Error| match std::fs::read_dir(path) {
+                Ok(entries) => entries.flatten().map(|entry| format!("{:?}\n", entry.path())).collect(),
+                Err(_) => format!("no: {:?}", e.kind()),
+            };
+            text(std::fs::read_to_string(path).unwrap_or_else(listed))
         }
         "hang" => {
             wait();
