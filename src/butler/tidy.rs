@@ -47,7 +47,10 @@ pub(super) async fn tidy(db: &Database, of: Of<'_>, config: &Config, now: Timest
         }
     }
     let undo = match kept.undo {
-        Retention::Days(days) => delete_changes_older_than(db, (schema, tenant), days.into()).await?,
+        Retention::Days(days) => {
+            delete_changes_older_than(db, (schema, tenant), days.into()).await?
+                + delete(db, (schema, tenant), &[tools::sql::call_undos::OLD], kept.undo.limit(now)).await?
+        }
         Retention::Forever => 0,
     };
     Ok(format!(

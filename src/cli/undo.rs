@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::common::{Id, Newest};
-use super::problem::Problem;
+use super::problem::{FAILED, Problem};
 use super::text::count;
 use super::{Caller, Outcome};
 use admin::IdKind;
@@ -56,7 +56,9 @@ pub async fn run(caller: Caller, request: Request) -> Outcome {
                     .column("CALL", |c| &c.call)
                     .column("TOOL", |c| &c.tool)
                     .column("WHEN", |c| out.moment(c.called_at))
-                    .column("ROWS", |c| c.rows)
+                    .column("ROWS", |c| c.by.is_none().then_some(c.rows))
+                    .column("TAKEN BACK BY", |c| c.by.as_deref())
+                    .column("BEGUN", |c| c.begun_at.map(|at| out.moment(at)))
                     .ids("SESSION", |c| c.session_id)
                     .print("Nothing can be taken back");
             });
@@ -64,14 +66,24 @@ pub async fn run(caller: Caller, request: Request) -> Outcome {
         Request::Call { butler, call } => calls.undo_call(butler, call).await,
         Request::Session(id) => calls.undo_session(caller.id(IdKind::Session, &id).await?).await,
     };
-    caller.show(undone, |out, undone| {
+    let stopped = undone.as_ref().is_ok_and(|undone| undone.stopped.is_some());
+    let code = caller.show(undone, |out, undone| {
         for call in &undone.calls {
-            let rows = count(usize::try_from(call.rows).unwrap_or(0), "row");
-            out.line(&format!("{} ({}): {rows} as before.", call.call, call.tool));
+            let how = match &call.by {
+                Some(tool) => format!("taken back by {tool}"),
+                None => format!("{} as before", count(usize::try_from(call.rows).unwrap_or(0), "row")),
+            };
+            out.line(&format!("{} ({}): {how}.", call.call, call.tool));
         }
         if !undone.left.is_empty() {
-            out.line(&format!("Not taken back, because none of its rows are kept: {}.", undone.left.join(", ")));
+            out.line(&format!("Not taken back, because no way back is known: {}.", undone.left.join(", ")));
         }
-        out.line(&format!("To take this back again: butlerd undo {}", undone.undo));
-    })
+        if let Some(why) = &undone.stopped {
+            out.line(why);
+        }
+        if let Some(undo) = &undone.undo {
+            out.line(&format!("To take this back again: butlerd undo {undo}"));
+        }
+    })?;
+    Ok(if stopped { FAILED } else { code })
 }

@@ -57,7 +57,7 @@ pub use pricing::{LongPrice, ModelPrice, Pricing, Rates};
 pub use runtime::{HouseholdRuntime, ModelTiers};
 pub use schema::keys;
 pub use section::{KeyMistake, Section};
-pub use servers::{McpSection, McpServer, ResultTrust, SERVER_MODULES};
+pub use servers::{McpSection, McpServer, ResultTrust, SERVER_MODULES, UndoTool};
 pub use skills::Skill;
 pub use values::{
     Api, DispatchMode, LogFormat, Missed, ModelTier, Moment, Overlap, Ports, QuietHours, Retention, RuntimeKind,

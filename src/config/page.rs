@@ -76,7 +76,8 @@ fn table(of: &Table, path: &str, page: &mut String) {
         let Some((inner, title)) = inner(key) else { continue };
         let full = joined(path, &key.name);
         heading(&title(&full), &key.doc, page);
-        table(inner, &full, page);
+        let inside = if matches!(key.kind, Kind::Map(..)) { joined(&full, "<name>") } else { full };
+        table(inner, &inside, page);
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value as Json};
 use strum::{Display, EnumString, IntoStaticStr};
 
 use base::HumanDuration;
@@ -76,6 +77,11 @@ pub struct McpServer {
     /// Whether what its tools change can't be brought back.
     #[schemars(extend("default" = false))]
     pub destructive: bool,
+    /// How calls are taken back (`butlerd undo`): under the name of one of `tools` the tool of the same server that undoes
+    /// its calls. One that is not among `tools` itself is for people alone: no session sees or calls it.
+    #[serde(default)]
+    #[schemars(extend("propertyNames" = {"format": "filled"}, "examples" = [{ "add_event": { "tool": "delete_event" } }]))]
+    pub undo: BTreeMap<String, UndoTool>,
     /// Whose words its results are: a session that was shown a stranger's is trusted as little as the stranger.
     #[schemars(extend("default" = "stranger"))]
     pub trust: ResultTrust,
@@ -85,6 +91,20 @@ pub struct McpServer {
     /// After how long without a call the program is ended.
     #[schemars(range(min = 1, max = 86_400), extend("default" = "5m"))]
     pub idle: HumanDuration,
+}
+
+/// The call that takes another one back.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(transform = keys::<Self>)]
+pub struct UndoTool {
+    /// The tool that does it, by the server's name.
+    #[schemars(length(min = 1))]
+    pub tool: String,
+    /// Its arguments. A text that is `$arguments/…` or `$result/…` stands for the value that the first call's arguments or
+    /// its result have there, by JSON pointer; a text that begins with `$$` for one that begins with `$`.
+    #[serde(default)]
+    #[schemars(extend("examples" = [{ "id": "$result/id", "calendar": "$arguments/calendar" }]))]
+    pub arguments: Map<String, Json>,
 }
 
 /// How far a server's results are believed.
@@ -106,9 +126,15 @@ impl McpServer {
         let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c.to_ascii_lowercase() } else { '_' };
         self.rename.get(tool).cloned().unwrap_or_else(|| format!("{name}_{tool}").chars().map(plain).collect())
     }
-}
 
-impl McpServer {
+    /// All tools that the butler or its people have of it, each once with the key that names it.
+    pub fn places(&self) -> impl Iterator<Item = (String, &String)> {
+        let only_undo = self.undo.iter().filter(|(_, undo)| !self.tools.contains(&undo.tool));
+        let only_undo: BTreeMap<_, _> = only_undo.map(|(of, undo)| (&undo.tool, format!("undo.{of}.tool"))).collect();
+        let named = self.tools.iter().enumerate().map(|(n, tool)| (format!("tools.{n}"), tool));
+        named.chain(only_undo.into_iter().map(|(tool, key)| (key, tool)))
+    }
+
     /// What shows only where several keys are seen together. `name`: the server's.
     pub fn mistakes(&self, name: &str) -> Vec<KeyMistake> {
         let mut found = Vec::new();
@@ -133,17 +159,28 @@ impl McpServer {
                 note(key, format!("found without {other}"), "it only where that is");
             }
         }
-        for (n, tool) in self.tools.iter().enumerate() {
-            if self.tools[..n].contains(tool) {
-                note(&format!("tools.{n}"), format!("found \"{tool}\" for the second time"), "each tool once");
-            }
+        for (n, tool) in self.tools.iter().enumerate().filter(|(n, tool)| self.tools[..*n].contains(tool)) {
+            note(&format!("tools.{n}"), format!("found \"{tool}\" for the second time"), "each tool once");
+        }
+        for (key, tool) in self.places() {
             let ours = self.tool_name(name, tool);
             if ours.len() > MOST_NAME {
                 let problem = format!("found \"{tool}\", which would be called {ours}");
-                note(&format!("tools.{n}"), problem, "a shorter name under `rename`");
+                note(&key, problem, "a shorter name under `rename`");
             }
         }
-        let known = |tool: &String| self.tools.contains(tool);
+        for (tool, undo) in &self.undo {
+            if !self.tools.contains(tool) {
+                note(&format!("undo.{tool}"), format!("found \"{tool}\", which is not among tools"), "one of them");
+            }
+            for (key, tool) in [(format!("undo.{tool}"), tool), (format!("undo.{tool}.tool"), &undo.tool)] {
+                if self.only_reads.contains(tool) {
+                    let problem = format!("found \"{tool}\", which changes nothing, as only_reads says");
+                    note(&key, problem, "a tool that changes something");
+                }
+            }
+        }
+        let known = |tool: &String| self.places().any(|(_, own)| own == tool);
         let renamed = self.rename.keys().map(|tool| (format!("rename.{tool}"), tool));
         let reads = self.only_reads.iter().enumerate().map(|(n, tool)| (format!("only_reads.{n}"), tool));
         for (key, tool) in renamed.chain(reads).filter(|(_, tool)| !known(tool)) {
@@ -184,6 +221,12 @@ mod tests {
             (json!({"command": ["x"], "tools": ["a".repeat(60)]}), "tools.0", "called s_a"),
             (json!({"command": ["x"], "rename": {"a": "b"}}), "rename.a", "not among"),
             (json!({"command": ["x"], "only_reads": ["a"]}), "only_reads.0", "not among"),
+            (json!({"command": ["x"], "undo": {"a": {"tool": "b"}}}), "undo.a", "not among"),
+            (
+                json!({"url": "http://h/", "tools": ["a"], "undo": {"a": {"tool": "b".repeat(60)}}}),
+                "undo.a.tool",
+                "s_b",
+            ),
         ] {
             let found = server(given.clone()).mistakes("s");
             assert!(found.len() == 1 && found[0].key == key && found[0].problem.contains(word), "{given}: {found:?}");

@@ -63,9 +63,11 @@ pub struct RemoteTool {
 }
 
 /// What a call gave: texts and structured content as one text, at most 256 KiB. Its words are a stranger's.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct RemoteAnswer {
     pub text: String,
+    /// The structured content, if there is any.
+    pub structured: Option<Value>,
     /// The tool says that the call failed.
     pub is_error: bool,
 }
@@ -263,7 +265,9 @@ impl RemoteConnection {
             parts.push(structured.to_string());
         }
         let text = text::truncate(&household().clean(parts.join("\n")), MAX_RESULT);
-        Ok(RemoteAnswer { text, is_error: result.is_error.unwrap_or(false) })
+        let mut structured = result.structured_content;
+        structured.iter_mut().for_each(|value| household().clean_json(value));
+        Ok(RemoteAnswer { text, structured, is_error: result.is_error.unwrap_or(false) })
     }
 
     /// Why something failed: what is known of the program's output, else the error's own words.

@@ -21,6 +21,7 @@ pub mod sql;
 mod taint;
 mod told;
 mod tool;
+mod undo_template;
 
 pub use audit::{Auditor, CallRecord, EventRecord, Outcome, SessionStatements};
 pub use call::{EffectTx, ToolCall, ToolError};
@@ -36,3 +37,4 @@ pub use registry::{DuplicateTool, Gate, Reply, ToolSet, ToolSetBuilder, ToolSetH
 pub use skills::{SKILL_LIST, SKILL_READ, skill_loaded, skill_tools};
 pub use sql::undo;
 pub use tool::{Handler, Tool, handler};
+pub use undo_template::{NoSuchValue, UndoTemplate};

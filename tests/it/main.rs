@@ -69,6 +69,7 @@ mod log_trouble;
 mod machine;
 mod mcp_servers;
 mod mcp_servers_held;
+mod mcp_undo;
 mod memory;
 mod memory_compare;
 mod memory_jobs;

@@ -265,6 +265,13 @@ fn check_names_what_is_wrong_with_a_server_and_starts_none() {
         ("[mcp.servers.X]\ncommand = [\"x\"]\n", 13, "a lower-case letter"),
         ("[mcp.servers.x]\nurl = \"http://h/mcp\"\nheaders = { A = \"{city}\" }\n", 15, "{secret.NAME}"),
         (
+            "[mcp.servers.x]\ncommand = [\"x\"]\ntools = [\"a\"]\n[mcp.servers.x.undo.a]\ntool = \"b\"\n\
+             arguments = { id = \"$results/id\" }\n",
+            18,
+            "found \"$results/id\", expected $arguments or $result",
+        ),
+        ("[mcp.servers.x]\ncommand = [\"x\"]\nundo = { a = { tool = \"b\" } }\n", 15, "not among tools"),
+        (
             "[mcp.servers.x]\ncommand = [\"x\"]\ntools = [\"a\"]\nrename = { a = \"status\" }\n",
             16,
             "every butler has already",

@@ -42,11 +42,16 @@ const TOOLS: [(&str, &str, &str); 11] = [
 /// What `new mcp` gives a butler.
 const READY: [&str; 5] = ["files", "github", "home-assistant", "fetch", "search"];
 
-/// What the page shows of one kind.
-fn shown(kind: &str) -> Vec<&'static str> {
+/// What the page shows of one kind: what `new mcp` writes, and the example of `undo`.
+fn examples(kind: &str) -> (Vec<&'static str>, Vec<&'static str>) {
     let page = include_str!("../../docs/mcp-servers.md");
     let after = page.split(&format!("```{kind}\n")).skip(1).collect::<Vec<_>>();
-    after.into_iter().map(|rest| rest.split("```").next().unwrap_or_default()).collect()
+    let all = after.into_iter().map(|rest| rest.split("```").next().unwrap_or_default());
+    all.partition(|text| !text.contains(".undo."))
+}
+
+fn shown(kind: &str) -> Vec<&'static str> {
+    examples(kind).0
 }
 
 fn fixture(name: &str) -> Value {
@@ -76,7 +81,8 @@ fn given(household: Household) -> Household {
 fn what_the_page_shows_is_what_a_butler_is_given() {
     let taken = "\n[mcp.servers.x]\ncommand = [\"x\"]\ntools = [\"a\"]\nrename = { a = \"web_read\" }\n";
     let other = HEAD.replace("visitor", "other").replace("40189", "40190") + taken;
-    let household = given(Household::bare().butler("other", &other));
+    let undoes = HEAD.replace("visitor", "undoes").replace("40189", "40191") + "\n" + &examples("toml").1.join("\n");
+    let household = given(Household::bare().butler("other", &other).butler("undoes", &undoes));
     let read = |file: &str| std::fs::read_to_string(household.roster().join(file)).expect(file);
     let notes = household.path().join("notes").canonicalize().expect("the directory");
     let toml = read("visitor/butler.toml").replace(notes.to_str().expect("a path"), "/srv/notes");

@@ -203,7 +203,7 @@ async fn a_session_is_taken_back_as_a_whole() {
     let (code, out, err) = ran(&["undo", &session]);
     assert_eq!(code, 0, "{out}{err}");
     assert!(out.contains("(thing_put): 1 row as before") && out.contains("(box_make): 1 row as before"), "{out}");
-    assert!(out.contains("none of its rows are kept: state_set"), "{out}");
+    assert!(out.contains("no way back is known: state_set"), "{out}");
     let db = shelf.role("shelf").await;
     let count = "SELECT (SELECT count(*) FROM boxes) + (SELECT count(*) FROM things)";
     let left: i64 = db.query_one(count, &[]).await.expect("a count").get(0);

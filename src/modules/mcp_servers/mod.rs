@@ -14,6 +14,7 @@ mod server;
 mod sql;
 mod start;
 mod tool;
+mod undo;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,8 +29,8 @@ use super::contract::{Credential, Factory, Manifest, Module, ModuleContext, Modu
 use base::ButlerName;
 use config::{KeyMistake, McpServer};
 use server::{Server, ServerParts};
-use tools::Tool;
 use tools::http::HeaderTemplate;
+use tools::{Tool, UndoTemplate};
 
 pub use operator::mcp_server_tools;
 pub use registry::McpServers;
@@ -80,6 +81,13 @@ fn mistakes(name: &str, server: &McpServer) -> Vec<KeyMistake> {
             ));
         }
     }
+    for (tool, undo) in &server.undo {
+        let unknown = UndoTemplate(&undo.arguments).unknown().into_iter();
+        found.extend(unknown.map(|(at, text)| {
+            let expected = "$arguments or $result, then a JSON pointer such as /id, or `$$` for a `$`";
+            KeyMistake::new(&format!("undo.{tool}.arguments.{at}"), format!("found \"{text}\""), expected)
+        }));
+    }
     found
 }
 
@@ -99,7 +107,7 @@ impl McpServerModule {
 #[async_trait]
 impl Module for McpServerModule {
     fn manifest(&self) -> Result<Manifest, ModuleError> {
-        let tools = self.config.tools.iter().map(|tool| self.config.tool_name(&self.name, tool)).collect();
+        let tools = self.config.places().map(|(_, tool)| self.config.tool_name(&self.name, tool)).collect();
         Ok(Manifest { tools, ..Manifest::default() })
     }
 

@@ -12,7 +12,7 @@ use super::link::{Link, Open};
 use super::pins::{Change, Listing};
 use super::start::{Children, explained, start};
 use super::tool::Lacking;
-use super::{sql, tool};
+use super::{sql, tool, undo};
 use crate::live::Live;
 use base::text::visible::visible_line;
 use base::{Audience, ButlerName, Label, Priority, Secret, TenantId, Trust, text};
@@ -133,7 +133,7 @@ impl Server {
             };
             (name.clone(), made)
         };
-        self.parts.config.tools.iter().map(make).collect()
+        self.parts.config.places().map(|(_, name)| make(name)).collect()
     }
 
     /// How it is, for `status`: nothing where all is well.
@@ -157,6 +157,11 @@ impl Server {
                     .map(|why| format!("does not bring `{}`: {why}", visible_line(&tool)))
             };
             said.extend(self.made().into_iter().filter_map(lacks));
+        }
+        if let Some(pinned) = &known.pinned {
+            let wrong =
+                self.parts.config.undo.iter().filter_map(|(tool, by)| Some((tool, undo::problem(pinned, tool, by)?)));
+            said.extend(wrong.map(|(tool, why)| format!("has no way to take `{}` back: {why}", visible_line(tool))));
         }
         self.parts.live.note((!said.is_empty()).then(|| said.join("; and ")));
     }
@@ -419,13 +424,17 @@ impl Server {
             return Err(ToolError::Internal("a connection was ended in the middle of a call".to_owned()));
         };
         let effect = call.def.effect();
-        if effect != Effect::None {
-            // On record before it is done: what was cut off here is not begun again as if it had not been.
-            call.effect("SELECT 1", &[]).await?;
-        }
+        let begun = if effect == Effect::None { None } else { self.begin(&call, tool).await? };
         let answer = connection.call(tool, (*call.args).clone()).await;
         self.touch();
         call.shows(&self.label());
+        if let Some(begun) = begun {
+            let answered = answer.as_ref().map_err(|e| match e {
+                ClientError::Refused { .. } | ClientError::NotLetIn { .. } => "the server refused the call",
+                _ => "whether it was done is unknown: the server's answer never came",
+            });
+            self.note_undo(&call, begun, answered, &self.label()).await;
+        }
         match answer {
             Ok(answer) => {
                 self.link.lock().await.answered();

@@ -44,6 +44,8 @@ pub(super) fn make(
         reads_untrusted: config.trust != ResultTrust::Owner,
         sends_out: config.sends_out,
         destructive: config.destructive && !reads,
+        // It only takes calls of others back.
+        operators: !config.tools.iter().any(|tool| tool == theirs),
         effect: Some(if reads { Effect::None } else { Effect::Once }),
         ..Meta::default()
     };

@@ -18,11 +18,10 @@ pub(super) fn check(known: &ButlerContents<'_>) -> Vec<Finding> {
         found.extend(
             told.into_iter().flatten().map(|mistake| finding(at(&mistake.key), mistake.problem, mistake.expected)),
         );
-        for (n, tool) in server.tools.iter().enumerate() {
+        for (place, tool) in server.places() {
             let ours = server.tool_name(name, tool);
             if let Some(whose) = owner(known, module, &ours) {
-                let place =
-                    if server.rename.contains_key(tool) { format!("rename.{tool}") } else { format!("tools.{n}") };
+                let place = if server.rename.contains_key(tool) { format!("rename.{tool}") } else { place };
                 let problem = format!("found \"{tool}\", which would be called {ours}, a tool that {whose}");
                 found.push(finding(at(&place), problem, "another name for it under `rename`"));
             }

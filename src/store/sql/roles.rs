@@ -74,6 +74,7 @@ BEGIN
         END IF;
         rights := CASE WHEN t.rosters THEN 'SELECT, INSERT, UPDATE, DELETE' ELSE CASE t.relname
             WHEN 'schema_migrations' THEN NULL
+            WHEN 'call_undos' THEN NULL
             -- Records only grow.
             WHEN 'tool_calls' THEN 'SELECT, INSERT'
             WHEN 'session_events' THEN 'SELECT, INSERT'

@@ -5,6 +5,7 @@
 //! that a wrong column fails with file and line before a model can meet it.
 
 pub mod blobs;
+pub mod call_undos;
 pub mod calls;
 mod header;
 mod job;

@@ -1,4 +1,5 @@
-//! What calls changed, and putting it back: the SQL on `tool_calls` and `shared.row_changes` that `butlerd undo` needs.
+//! What calls changed, and taking it back: the SQL on `tool_calls` and `shared.row_changes` that `butlerd undo` needs, with what
+//! `call_undos` says of calls that another tool takes back.
 //!
 //! The connection is the owner's, which sees all schemas and tenants, so each statement names both.
 
@@ -11,6 +12,9 @@ use uuid::Uuid;
 use base::{RequestContext, TenantId};
 use store::{Database, Lease, StoreError, Tx, in_parts};
 
+use super::call_undos::joined;
+pub use super::call_undos::{CallUndo, UndoState, came_to, claim};
+
 /// A call with an effect.
 #[derive(Clone, Debug)]
 pub struct ChangingCall {
@@ -22,10 +26,13 @@ pub struct ChangingCall {
     pub session_id: Option<Uuid>,
     /// How many rows of it are kept.
     pub rows: i64,
+    /// Another tool that takes it back.
+    pub undo: Option<CallUndo>,
 }
 
 impl ChangingCall {
-    const COLUMNS: &str = "c.id, c.tool, c.called_at, c.session_id";
+    const COLUMNS: &str = "c.id, c.tool, c.called_at, c.session_id, u.id AS undo_id, u.tool AS undo_tool,
+        u.arguments AS undo_arguments, u.state AS undo_state, u.why AS undo_why, u.at AS undo_at";
 
     fn of(row: &Row) -> Self {
         Self {
@@ -34,6 +41,7 @@ impl ChangingCall {
             called_at: row.get("called_at"),
             session_id: row.get("session_id"),
             rows: row.get("rows"),
+            undo: CallUndo::of(row),
         }
     }
 }
@@ -80,7 +88,7 @@ impl From<tokio_postgres::Error> for UndoError {
     }
 }
 
-/// The newest calls whose rows can be put back, at most `limit`.
+/// The newest calls that can be taken back, at most `limit`.
 pub async fn undoable(
     lease: &mut Lease,
     schema: &str,
@@ -89,11 +97,15 @@ pub async fn undoable(
 ) -> Result<Vec<ChangingCall>, StoreError> {
     let sql = format!(
         "SELECT {}, r.rows
-         FROM (SELECT tx_at, txid, count(*) AS rows, max(id) AS last FROM shared.row_changes
-               WHERE schema = $1 AND tenant_id = $2 GROUP BY tx_at, txid ORDER BY last DESC LIMIT $3) r
-         JOIN \"{schema}\".tool_calls c ON c.tx_at = r.tx_at AND c.txid = r.txid AND c.effect <> 'none'
+         FROM ((SELECT tx_at, txid, count(*) AS rows FROM shared.row_changes
+                WHERE schema = $1 AND tenant_id = $2 GROUP BY tx_at, txid ORDER BY max(id) DESC LIMIT $3)
+               UNION ALL
+               (SELECT tx_at, txid, 0 FROM \"{schema}\".call_undos
+                WHERE tenant_id = $2 AND state IN ('ready', 'undoing') ORDER BY id DESC LIMIT $3)) r
+         JOIN \"{schema}\".tool_calls c ON c.tx_at = r.tx_at AND c.txid = r.txid AND c.effect <> 'none' {}
          WHERE c.tenant_id = $2 ORDER BY c.id DESC",
-        ChangingCall::COLUMNS
+        ChangingCall::COLUMNS,
+        joined(schema)
     );
     let rows = lease.read(&sql, &[&schema, &tenant.as_str(), &i64::from(limit)]).await;
     let rows = rows.map_err(StoreError::query("reading what can be taken back"))?;
@@ -114,10 +126,11 @@ pub async fn effects(
     let sql = format!(
         "SELECT {}, (SELECT count(*) FROM shared.row_changes r
                      WHERE r.tx_at = c.tx_at AND r.txid = c.txid AND r.tenant_id = c.tenant_id) AS rows
-         FROM \"{schema}\".tool_calls c
+         FROM \"{schema}\".tool_calls c {}
          WHERE c.tenant_id = $1 AND c.effect <> 'none' AND c.outcome = 'ok'
            AND (c.id = $2 OR c.session_id = $3) ORDER BY c.id DESC",
-        ChangingCall::COLUMNS
+        ChangingCall::COLUMNS,
+        joined(schema)
     );
     let rows = tx.query(&sql, &[&tenant.as_str(), &call, &session]).await;
     Ok(rows.map_err(StoreError::query("reading the calls"))?.iter().map(ChangingCall::of).collect())
@@ -159,9 +172,10 @@ pub async fn maker(
 ) -> Result<Option<ChangingCall>, StoreError> {
     let sql = format!(
         "SELECT {}, 1::bigint AS rows FROM shared.row_changes r
-         JOIN \"{schema}\".tool_calls c ON c.tx_at = r.tx_at AND c.txid = r.txid AND c.effect <> 'none'
+         JOIN \"{schema}\".tool_calls c ON c.tx_at = r.tx_at AND c.txid = r.txid AND c.effect <> 'none' {}
          WHERE r.id = $1 AND r.tenant_id = $2 AND c.tenant_id = $2",
-        ChangingCall::COLUMNS
+        ChangingCall::COLUMNS,
+        joined(schema)
     );
     let rows = lease.read(&sql, &[&change, &tenant.as_str()]).await;
     Ok(rows.map_err(StoreError::query("looking for a call"))?.first().map(ChangingCall::of))

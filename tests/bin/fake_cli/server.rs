@@ -4,7 +4,9 @@
 //!
 //! Its tools: `say TEXT`; `fail`, whose result is an error; `large`, 200 KB; `variables`, its environment; `chatty`, which
 //! writes to standard output before it answers; `change`, which tells that the tools changed; `die`; `hang`; and
-//! `flood_line`, `flood_junk`, which write 100 MB. Of others, `look PATH` tries to read a file or directory.
+//! `flood_line`, `flood_junk`, which write 100 MB. Of others, `look PATH` tries to read a file or directory. Where `more` names
+//! them, `make NAME` notes something in the file `made` beside that file and answers with its number, or without it (`bare`),
+//! and `unmake ID` takes it out again, or dies before it does (`unmake`: `die`).
 
 use std::io::{BufRead, Write};
 
@@ -33,7 +35,7 @@ pub fn serve(file: &str) {
             "capabilities": {"tools": {"listChanged": true}}, "serverInfo": {"name": "fake", "version": "0"}})),
         "ping" => Ok(json!({})),
         "tools/list" => Ok(json!({"tools": tools(&control())})),
-        "tools/call" => Ok(call(params)),
+        "tools/call" => Ok(shelf(file, &control(), params).unwrap_or_else(|| call(params))),
         other => Err(json!({"code": -32601, "message": format!("there is no {other}")})),
     });
 }
@@ -76,11 +78,50 @@ fn tools(control: &Value) -> Vec<Value> {
             json!({"name": name, "description": about, "inputSchema": {"type": "object", "required": ["text"],
                     "properties": {"text": {"type": "string", "description": "What to say"}}}})
         }
+        Some("make") => json!({"name": name, "description": "Makes something.", "inputSchema": {"type": "object",
+                    "required": ["name"], "properties": {"name": {"type": "string"}}}}),
+        Some("unmake") => json!({"name": name, "description": "Takes it away again.", "inputSchema": {"type": "object",
+                    "required": ["id"], "properties": {"id": {"type": "integer"}, "name": {"type": "string"}}}}),
         Some(other) => {
             json!({"name": name, "description": format!("Does {other}."), "inputSchema": {"type": "object"}})
         }
     };
     named.map(tool).collect()
+}
+
+/// The tools `make` and `unmake`; `None`: another one is called.
+fn shelf(control_file: &str, control: &Value, params: &Value) -> Option<Value> {
+    let file = std::path::Path::new(control_file).with_file_name("made");
+    let text = std::fs::read_to_string(&file).unwrap_or_default();
+    let mut made: serde_json::Map<String, Value> = serde_json::from_str(&text).unwrap_or_default();
+    let given = &params["arguments"];
+    let failed = |why: String| json!({"content": [{"type": "text", "text": why}], "isError": true});
+    let answer = match params["name"].as_str()? {
+        "make" => {
+            let id = made.keys().filter_map(|key| key.parse::<i64>().ok()).max().unwrap_or_default() + 1;
+            made.insert(id.to_string(), given["name"].clone());
+            match control["bare"].as_bool() {
+                Some(true) => json!({"content": [{"type": "text", "text": "made it"}]}),
+                _ => json!({"content": [{"type": "text", "text": "made it"}], "structuredContent": {"id": id}}),
+            }
+        }
+        "unmake" if control["unmake"] == "die" => std::process::exit(9),
+        "unmake" => match made.remove(&given["id"].to_string()) {
+            Some(name) if name == given["name"] => json!({"content": [{"type": "text", "text": "took it away"}]}),
+            _ => return Some(failed(format!("there is no {} of this name", given["id"]))),
+        },
+        _ => return None,
+    };
+    // Each start may have another user, who replaces what the one before wrote.
+    let new = file.with_extension("new");
+    let open = |()| std::fs::set_permissions(&new, std::os::unix::fs::PermissionsExt::from_mode(0o644));
+    match std::fs::write(&new, Value::Object(made).to_string())
+        .and_then(open)
+        .and_then(|()| std::fs::rename(&new, file))
+    {
+        Ok(()) => Some(answer),
+        Err(e) => Some(failed(e.to_string())),
+    }
 }
 
 fn call(params: &Value) -> Value {

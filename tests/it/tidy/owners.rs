@@ -14,7 +14,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("store", &["table_sizes", "nodes", "butler_roles", "schema_migrations"]),
     ("access", &["tokens", "secrets"]),
     ("conversation", &["conversation", "conversation_readers"]),
-    ("tools", &["tool_calls", "state", "notes_to_self", "row_changes", "blobs"]),
+    ("tools", &["tool_calls", "state", "notes_to_self", "row_changes", "blobs", "call_undos"]),
     ("schedule", &["scheduled_tasks", "schedule_runs"]),
     ("sessions", &["sessions", "session_events", "session_days", "system_prompts"]),
     (
