@@ -424,7 +424,8 @@ impl Server {
             return Err(ToolError::Internal("a connection was ended in the middle of a call".to_owned()));
         };
         let effect = call.def.effect();
-        let begun = if effect == Effect::None { None } else { self.begin(&call, tool).await? };
+        let of = (self.parts.name.as_str(), &self.parts.config);
+        let begun = if effect == Effect::None { None } else { undo::begin(&call, of, tool).await? };
         let answer = connection.call(tool, (*call.args).clone()).await;
         self.touch();
         call.shows(&self.label());
@@ -433,7 +434,7 @@ impl Server {
                 ClientError::Refused { .. } | ClientError::NotLetIn { .. } => "the server refused the call",
                 _ => "whether it was done is unknown: the server's answer never came",
             });
-            self.note_undo(&call, begun, answered, &self.label()).await;
+            undo::note(&call, begun, answered, &self.label()).await;
         }
         match answer {
             Ok(answer) => {

@@ -4,11 +4,10 @@
 use serde_json::Value;
 
 use super::pins::Listing;
-use super::server::Server;
 use base::Label;
 use base::redact::household;
 use base::text::{self, visible::visible_line};
-use config::UndoTool;
+use config::{McpServer, UndoTool};
 use mcp::RemoteAnswer;
 use tools::sql::call_undos;
 use tools::{ToolCall, ToolError, UndoTemplate};
@@ -17,33 +16,33 @@ use tools::{ToolCall, ToolError, UndoTemplate};
 const MOST_ARGUMENTS: usize = 64 << 10;
 
 /// A call whose undo is on record, by its number, and waits for the answer.
-type Begun<'a> = (i64, &'a UndoTool);
+pub(super) type Begun<'a> = (i64, &'a UndoTool);
 
-impl Server {
-    /// Puts a call that changes something on record before it is made: what was cut off is not begun again as if it had not
-    /// been.
-    pub(super) async fn begin(&self, call: &ToolCall, tool: &str) -> Result<Option<Begun<'_>>, ToolError> {
-        let Some(undo) = self.parts.config.undo.get(tool) else {
-            call.effect("SELECT 1", &[]).await?;
-            return Ok(None);
-        };
-        let ours = self.parts.config.tool_name(&self.parts.name, &undo.tool);
-        Ok(Some((call_undos::begin(call, &ours).await?, undo)))
-    }
+/// Puts a call that changes something on record before it is made: what was cut off is not begun again as if it had not
+/// been. `of`: the server's name and its settings.
+pub(super) async fn begin<'a>(
+    call: &ToolCall,
+    of: (&str, &'a McpServer),
+    tool: &str,
+) -> Result<Option<Begun<'a>>, ToolError> {
+    let (server, config) = of;
+    let Some(undo) = config.undo.get(tool) else {
+        call.effect("SELECT 1", &[]).await?;
+        return Ok(None);
+    };
+    Ok(Some((call_undos::begin(call, &config.tool_name(server, &undo.tool)).await?, undo)))
+}
 
-    /// Notes what takes the call back, or why that is not known. The call is done, whatever comes of this.
-    pub(super) async fn note_undo(
-        &self,
-        call: &ToolCall,
-        (begun, undo): Begun<'_>,
-        answer: Result<&RemoteAnswer, &str>,
-        label: &Label,
-    ) {
-        let known = answer.map_err(str::to_owned).and_then(|answer| arguments(undo, call, answer));
-        if let Err(e) = call_undos::settle(call, begun, known.as_ref().map_err(String::as_str), label).await {
-            let (butler, server) = (&self.parts.butler, &self.parts.name);
-            tracing::error!(%butler, server, tool = call.def.name, "what takes a call back is not on record: {e}");
-        }
+/// Notes what takes the call back, or why that is not known. The call is done, whatever comes of this.
+pub(super) async fn note(
+    call: &ToolCall,
+    (begun, undo): Begun<'_>,
+    answer: Result<&RemoteAnswer, &str>,
+    label: &Label,
+) {
+    let known = answer.map_err(str::to_owned).and_then(|answer| arguments(undo, call, answer));
+    if let Err(e) = call_undos::settle(call, begun, known.as_ref().map_err(String::as_str), label).await {
+        tracing::error!(tool = call.def.name, "what takes a call back is not on record: {e}");
     }
 }
 
