@@ -10,7 +10,7 @@ mod rules;
 use store::StoreError;
 
 pub(super) use actions::{
-    ParkedRow, any_of, asked_before, count_waiting, expire, ids, latest_like, list, one, park, to_suggest_from,
+    IDS, ParkedRow, any_of, asked_before, count_waiting, expire, latest_like, list, one, park, to_suggest_from,
 };
 pub use announced::{Unannounced, all_waiting, announced, notices, unannounced, unannounced_tenants};
 pub(super) use calls::{ApprovedRow, SettledCall, claim, hand_back, handed_back, next_ended, owner_waits, settle};

@@ -55,8 +55,9 @@ impl Inbox {
 
     /// The ids of messages that begin so.
     pub async fn ids(&self, tenant: &TenantId, beginning: &IdBeginning, most: i64) -> Result<Vec<Uuid>, StoreError> {
-        let mut lease = self.db().shared(tenant).await?;
-        shown::ids(&mut lease, self.schema(), tenant, beginning, most).await
+        let sql = shown::ids(self.schema());
+        let rows = self.db().shared(tenant).await?.beginning(&sql, tenant, beginning, most).await?;
+        Ok(rows.iter().map(|row| row.get("id")).collect())
     }
 
     /// The newest messages, at most `limit`, without their parts; of one state, if that is named.

@@ -65,7 +65,8 @@ impl Outbox {
         beginning: &IdBeginning,
         most: i64,
     ) -> Result<Vec<(Uuid, String)>, StoreError> {
-        sql::ids(&mut self.db().shared(tenant).await?, tenant, beginning, most).await
+        let rows = self.db().shared(tenant).await?.beginning(sql::IDS, tenant, beginning, most).await?;
+        Ok(rows.iter().map(|row| (row.get("id"), row.get("origin"))).collect())
     }
 
     /// One delivery with its tries.

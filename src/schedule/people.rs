@@ -34,7 +34,8 @@ impl Scheduler {
 
     /// The ids of schedules that begin so.
     pub async fn ids(&self, tenant: &TenantId, beginning: &IdBeginning, most: i64) -> Result<Vec<Uuid>, StoreError> {
-        sql::ids(&mut self.worker().store.tenant(tenant).await?, beginning, most).await
+        let rows = self.worker().store.tenant(tenant).await?.beginning(sql::IDS, tenant, beginning, most).await?;
+        Ok(rows.iter().map(|row| row.get("id")).collect())
     }
 
     /// What starts the sessions of a schedule, as their rows have it. `None`: this butler and tenant have no such schedule.

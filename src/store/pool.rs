@@ -16,7 +16,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::error::StoreError;
 use super::sql;
-use base::{Clock, Label, RequestContext, Seen, TenantId, Trust, task};
+use base::{Clock, IdBeginning, Label, RequestContext, Seen, TenantId, Trust, task};
 use telemetry::PoolUse;
 
 /// How long a caller waits for a free connection before it is told that the database is busy.
@@ -280,6 +280,19 @@ impl Lease {
             }
             done => done,
         }
+    }
+
+    /// The rows that `all` makes of a tenant, `$1`, and whose `id` begins so, in the order of it.
+    pub async fn beginning(
+        &mut self,
+        all: &str,
+        tenant: &TenantId,
+        beginning: &IdBeginning,
+        most: i64,
+    ) -> Result<Vec<Row>, StoreError> {
+        let (first, last) = beginning.range();
+        let rows = self.read(&sql::beginning(all), &[&tenant.as_str(), &first, &last, &most]).await;
+        rows.map_err(StoreError::query("looking for an id"))
     }
 
     /// Takes another connection in place of a dead one. All idle ones are dropped: they were cut by the same blow.

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::failed;
 use crate::types::{Action, Cause, Filter, RiskTier, Status, hidden};
-use base::{IdBeginning, TenantId, Trust};
+use base::{TenantId, Trust};
 use store::{Lease, StoreError, Tx};
 
 /// What [`action`] reads.
@@ -176,20 +176,9 @@ pub(crate) async fn any_of(lease: &mut Lease, tenant: &TenantId, sessions: &[Uui
     Ok(!lease.read(sql, &[&tenant.as_str(), &sessions]).await.map_err(failed())?.is_empty())
 }
 
-/// The ids of actions and proposals that begin so, each with its butler.
-pub(crate) async fn ids(
-    lease: &mut Lease,
-    tenant: &TenantId,
-    beginning: &IdBeginning,
-    most: i64,
-) -> Result<Vec<(Uuid, String)>, StoreError> {
-    let (first, last) = beginning.range();
-    let sql = "SELECT id, butler FROM shared.pending_actions WHERE tenant_id = $1 AND id BETWEEN $2 AND $3
-               UNION SELECT proposal, butler FROM shared.pending_actions WHERE tenant_id = $1 AND proposal BETWEEN $2 AND $3
-               ORDER BY 1 LIMIT $4";
-    let rows = lease.read(sql, &[&tenant.as_str(), &first, &last, &most]).await.map_err(failed())?;
-    Ok(rows.iter().map(|row| (row.get("id"), row.get("butler"))).collect())
-}
+/// The ids of a tenant's actions and proposals, each with its butler.
+pub(crate) const IDS: &str = "SELECT id, butler FROM shared.pending_actions WHERE tenant_id = $1
+     UNION SELECT proposal, butler FROM shared.pending_actions WHERE tenant_id = $1";
 
 /// Calls that fit, newest first.
 pub(crate) async fn list(

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use uuid::Uuid;
 
-use base::{IdBeginning, TenantId};
+use base::TenantId;
 use store::{Lease, StoreError};
 use tools::{ToolCall, ToolError};
 
@@ -45,21 +45,9 @@ pub async fn one(
     Ok(lease.read(&sql, &[&tenant.as_str(), &request]).await.map_err(failed())?.first().map(MessageRow::from))
 }
 
-/// The ids of a tenant's messages that begin so.
-pub async fn ids(
-    lease: &mut Lease,
-    schema: &str,
-    tenant: &TenantId,
-    beginning: &IdBeginning,
-    most: i64,
-) -> Result<Vec<Uuid>, StoreError> {
-    let (first, last) = beginning.range();
-    let sql = format!(
-        "SELECT request_id FROM \"{schema}\".message_inbox WHERE tenant_id = $1 AND request_id BETWEEN $2 AND $3
-         ORDER BY request_id LIMIT $4"
-    );
-    let rows = lease.read(&sql, &[&tenant.as_str(), &first, &last, &most]).await.map_err(failed())?;
-    Ok(rows.iter().map(|row| row.get(0)).collect())
+/// The ids of a tenant's messages.
+pub fn ids(schema: &str) -> String {
+    format!("SELECT request_id AS id FROM \"{schema}\".message_inbox WHERE tenant_id = $1")
 }
 
 /// The newest messages of a tenant; of one state, if that is named.

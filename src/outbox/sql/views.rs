@@ -6,7 +6,7 @@ use serde_json::Value;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use base::{IdBeginning, TenantId};
+use base::TenantId;
 use store::{Lease, StoreError};
 
 /// One delivery as people see it.
@@ -56,18 +56,8 @@ fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
     StoreError::query("reading deliveries")
 }
 
-/// The ids of deliveries that begin so, each with its butler.
-pub(crate) async fn ids(
-    lease: &mut Lease,
-    tenant: &TenantId,
-    beginning: &IdBeginning,
-    most: i64,
-) -> Result<Vec<(Uuid, String)>, StoreError> {
-    let (first, last) = beginning.range();
-    let sql = "SELECT id, origin FROM shared.outbox WHERE tenant_id = $1 AND id BETWEEN $2 AND $3 ORDER BY id LIMIT $4";
-    let rows = lease.read(sql, &[&tenant.as_str(), &first, &last, &most]).await.map_err(failed())?;
-    Ok(rows.iter().map(|row| (row.get("id"), row.get("origin"))).collect())
-}
+/// The ids of a tenant's deliveries, each with its butler.
+pub(crate) const IDS: &str = "SELECT id, origin FROM shared.outbox WHERE tenant_id = $1";
 
 const COLUMNS: &str = "id, origin, kind, intent, channel, target, subject, message, emoji, priority, state, reason, \
     last_error, request_id, session_id, created_at, due_at, settled_at, attempts, receipt, discarded";

@@ -14,7 +14,7 @@ pub(super) use edit::{change, delete, insert, locked, name_is_taken, source_of, 
 pub use manual::{RequestedRun, request_run};
 pub(super) use pause::{pause, resume};
 pub(super) use runs::{Run, RunRows, TRIES};
-pub(super) use shown::{RunShown, TracedRun, costs, ids, listed, runs_of, source_of_sessions, traced, with_last_runs};
+pub(super) use shown::{IDS, RunShown, TracedRun, costs, listed, runs_of, source_of_sessions, traced, with_last_runs};
 pub use shown::{SessionPieces, notices};
 pub(super) use task::TaskRow;
 

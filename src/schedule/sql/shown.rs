@@ -6,7 +6,6 @@ use uuid::Uuid;
 
 use super::task::TaskRow;
 use crate::due::STANDS_FOR_IT;
-use base::IdBeginning;
 use store::{Lease, StoreError};
 use tools::{ToolCall, ToolError};
 
@@ -106,13 +105,8 @@ pub(crate) async fn runs_of(
     Ok(rows.iter().map(RunShown::from).collect())
 }
 
-/// The ids of schedules that begin so.
-pub(crate) async fn ids(lease: &mut Lease, beginning: &IdBeginning, most: i64) -> Result<Vec<Uuid>, StoreError> {
-    let (first, last) = beginning.range();
-    let sql = "SELECT id FROM scheduled_tasks WHERE id BETWEEN $1 AND $2 ORDER BY id LIMIT $3";
-    let rows = lease.read(sql, &[&first, &last, &most]).await.map_err(failed())?;
-    Ok(rows.iter().map(|row| row.get("id")).collect())
-}
+/// The ids of a tenant's schedules.
+pub(crate) const IDS: &str = "SELECT id FROM scheduled_tasks WHERE tenant_id = $1";
 
 /// What starts the sessions of a schedule, as their rows have it.
 pub(crate) async fn source_of_sessions(lease: &mut Lease, task: Uuid) -> Result<Option<String>, StoreError> {

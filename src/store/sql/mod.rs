@@ -18,6 +18,11 @@ pub use usage::{TableUsage, note_sizes, table_usage};
 /// The names of the daemons that are there, for the `IN` of a statement.
 pub const NODES: &str = "(SELECT name FROM shared.nodes)";
 
+/// Of all rows that `all` makes of the tenant `$1`, those whose `id` is between two, in the order of it.
+pub(super) fn beginning(all: &str) -> String {
+    format!("SELECT * FROM ({all}) found WHERE id BETWEEN $2 AND $3 ORDER BY id LIMIT $4")
+}
+
 pub(super) const ALL_PLACES: &str = "SELECT butler, schema FROM shared.butler_roles ORDER BY butler";
 
 pub(super) const RECORD_ROLE: &str =
