@@ -202,26 +202,28 @@ impl Draft {
     }
 }
 
-/// A rule that stands or stood.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Rule {
-    pub id: Uuid,
-    pub butler: String,
-    pub tool_name: String,
-    pub arg_constraints: Value,
-    pub description: String,
-    pub created_from: Option<Uuid>,
-    pub created_by: String,
-    pub created_at: Timestamp,
-    pub expires_at: Option<Timestamp>,
-    pub max_uses: Option<i32>,
-    pub use_count: i32,
-    pub active: bool,
-    /// Who besides the owner may have influenced the sessions that it is for, as `channel:identity`.
-    #[serde(default)]
-    pub also_influenced_by: Vec<String>,
-    /// How far what it says is believed: that of the wish that it was made from.
-    pub trust: Trust,
+store::row! {
+    /// A rule that stands or stood.
+    #[derive(Clone, Debug, Serialize, Deserialize)]
+    pub struct Rule {
+        pub id: Uuid,
+        pub butler: String,
+        pub tool_name: String,
+        pub arg_constraints: Value,
+        pub description: String,
+        pub created_from: Option<Uuid>,
+        pub created_by: String,
+        pub created_at: Timestamp,
+        pub expires_at: Option<Timestamp>,
+        pub max_uses: Option<i32>,
+        pub use_count: i32,
+        pub active: bool,
+        /// Who besides the owner may have influenced the sessions that it is for, as `channel:identity`.
+        #[serde(default)]
+        pub also_influenced_by: Vec<String>,
+        /// How far what it says is believed: that of the wish that it was made from.
+        pub trust: Trust = |row| Trust::from_name(row.get("trust")),
+    }
 }
 
 impl Rule {

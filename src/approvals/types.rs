@@ -168,47 +168,49 @@ pub struct NewAction<'a> {
     pub request: &'a RequestContext,
 }
 
-/// A call that waits or waited, for people.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Action {
-    pub id: Uuid,
-    pub butler: String,
-    pub session_id: Uuid,
-    pub tool_name: String,
-    /// Without what nobody may see.
-    pub tool_args: Value,
-    /// The arguments of which something is hidden: their tool declares them sensitive.
-    #[serde(default)]
-    pub hidden: Vec<String>,
-    /// Of the exact arguments.
-    pub args_sha256: String,
-    /// To whom it goes. `None`: it does not leave the household.
-    #[serde(default)]
-    pub recipient: Option<ActionRecipient>,
-    /// Who could have influenced it.
-    #[serde(default)]
-    pub sources: Vec<Source>,
-    /// What was asked for together with others; the message's request.
-    #[serde(default)]
-    pub proposal: Option<Uuid>,
-    pub agent_summary: String,
-    /// In the model's words, which may be anybody's.
-    pub why: Option<String>,
-    pub cause: Cause,
-    /// `{"trust", "audience"}` of the session at that moment.
-    pub exposure: Value,
-    /// How far what it says is believed: its session's words, and what its call has shown.
-    pub trust: Trust,
-    pub risk_tier: RiskTier,
-    pub status: Status,
-    pub requested_at: Timestamp,
-    pub expires_at: Timestamp,
-    pub decided_by: Option<String>,
-    pub decided_at: Option<Timestamp>,
-    pub decision_reason: Option<String>,
-    pub approval_rule_id: Option<Uuid>,
-    /// `{"success", "result", "error", "executed_at"}`
-    pub execution_result: Option<Value>,
+store::row! {
+    /// A call that waits or waited, for people.
+    #[derive(Clone, Debug, Serialize, Deserialize)]
+    pub struct Action {
+        pub id: Uuid,
+        pub butler: String,
+        pub session_id: Uuid,
+        pub tool_name: String,
+        /// Without what nobody may see.
+        pub tool_args: Value = |row| row.get("args_shown"),
+        /// The arguments of which something is hidden: their tool declares them sensitive.
+        #[serde(default)]
+        pub hidden: Vec<String> = |row| hidden(&row.get("args_shown"), row.get("tool_args")),
+        /// Of the exact arguments.
+        pub args_sha256: String,
+        /// To whom it goes. `None`: it does not leave the household.
+        #[serde(default)]
+        pub recipient: Option<ActionRecipient> = |row| row.get::<_, Option<Value>>("recipient").and_then(|value| serde_json::from_value(value).ok()),
+        /// Who could have influenced it.
+        #[serde(default)]
+        pub sources: Vec<Source> = |row| serde_json::from_value(row.get("sources")).unwrap_or_default(),
+        /// What was asked for together with others; the message's request.
+        #[serde(default)]
+        pub proposal: Option<Uuid>,
+        pub agent_summary: String,
+        /// In the model's words, which may be anybody's.
+        pub why: Option<String>,
+        pub cause: Cause = |row| Cause::from_name(row.get("cause")),
+        /// `{"trust", "audience"}` of the session at that moment.
+        pub exposure: Value,
+        /// How far what it says is believed: its session's words, and what its call has shown.
+        pub trust: Trust = |row| Trust::from_name(row.get("trust")),
+        pub risk_tier: RiskTier = |row| RiskTier::from_name(row.get("risk_tier")),
+        pub status: Status = |row| Status::from_name(row.get("status")).unwrap_or(Status::Abandoned),
+        pub requested_at: Timestamp,
+        pub expires_at: Timestamp,
+        pub decided_by: Option<String>,
+        pub decided_at: Option<Timestamp>,
+        pub decision_reason: Option<String>,
+        pub approval_rule_id: Option<Uuid>,
+        /// `{"success", "result", "error", "executed_at"}`
+        pub execution_result: Option<Value>,
+    }
 }
 
 /// Which wishes to list. Nothing set: all of them.
@@ -221,14 +223,16 @@ pub struct Filter {
     pub since: Option<Timestamp>,
 }
 
-/// Something that happened to a wish or a rule.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Event {
-    pub event_type: String,
-    pub actor: String,
-    pub reason: Option<String>,
-    pub event_metadata: Value,
-    pub occurred_at: Timestamp,
+store::row! {
+    /// Something that happened to a wish or a rule.
+    #[derive(Clone, Debug, Serialize, Deserialize)]
+    pub struct Event {
+        pub event_type: String,
+        pub actor: String,
+        pub reason: Option<String>,
+        pub event_metadata: Value,
+        pub occurred_at: Timestamp,
+    }
 }
 
 /// The SHA-256, in hex, of whose call it is and of its exact arguments.

@@ -30,92 +30,59 @@ impl Direction {
     }
 }
 
-/// Something that was said.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Entry {
-    /// Its place in the log; `None`: it was committed a moment ago.
-    pub id: Option<i64>,
-    pub direction: Direction,
-    /// `message`, `reply`, `react`, `failure`, `reminder` or `notice`.
-    pub kind: String,
-    pub channel: String,
-    /// The household's own end of the channel.
-    pub endpoint: Option<String>,
-    /// The conversation that it belongs to.
-    pub lane: Lane,
-    pub thread: Option<String>,
-    /// Who it came from or went to, as the channel names them.
-    pub person: String,
-    /// How that person calls themselves.
-    pub person_name: Option<String>,
-    pub contact_id: Option<Uuid>,
-    /// Who spoke for the household.
-    pub butler: Option<String>,
-    /// The butler's last words were taken for an answer.
-    pub auto: bool,
-    pub subject: Option<String>,
-    pub text: Option<String>,
-    pub emoji: Option<String>,
-    /// By reference, as `ingest.v1` has them.
-    pub attachments: Value,
-    pub trust: Trust,
-    /// Who may learn it: those who may learn what it was made of, and those who heard it.
-    pub audience: Audience,
-    pub request_id: Uuid,
-    pub session_id: Option<Uuid>,
-    /// Of what the household said: its row in `shared.outbox`.
-    pub delivery_id: Option<Uuid>,
-    /// Of an answer: its number in `shared.replies`.
-    pub reply_seq: Option<i64>,
-    pub said_at: Timestamp,
+store::row! {
+    /// Something that was said.
+    #[derive(Clone, PartialEq, Debug)]
+    pub struct Entry {
+        /// Its place in the log; `None`: it was committed a moment ago.
+        pub id: Option<i64>,
+        pub direction: Direction = Direction::of,
+        /// `message`, `reply`, `react`, `failure`, `reminder` or `notice`.
+        pub kind: String,
+        pub channel: String,
+        /// The household's own end of the channel.
+        pub endpoint: Option<String>,
+        /// The conversation that it belongs to.
+        pub lane: Lane = |row| Lane(row.get("lane")),
+        pub thread: Option<String>,
+        /// Who it came from or went to, as the channel names them.
+        pub person: String,
+        /// How that person calls themselves.
+        pub person_name: Option<String>,
+        pub contact_id: Option<Uuid>,
+        /// Who spoke for the household.
+        pub butler: Option<String>,
+        /// The butler's last words were taken for an answer.
+        pub auto: bool,
+        pub subject: Option<String>,
+        pub text: Option<String>,
+        pub emoji: Option<String>,
+        /// By reference, as `ingest.v1` has them.
+        pub attachments: Value,
+        pub trust: Trust = |row| Trust::from_name(row.get("trust")),
+        /// Who may learn it: those who may learn what it was made of, and those who heard it.
+        pub audience: Audience = |row| Audience::from_names(row.get::<_, Vec<String>>("audience")),
+        pub request_id: Uuid,
+        pub session_id: Option<Uuid>,
+        /// Of what the household said: its row in `shared.outbox`.
+        pub delivery_id: Option<Uuid> = |row| (Direction::of(row) == Direction::Out).then(|| row.get("entry")),
+        /// Of an answer: its number in `shared.replies`.
+        pub reply_seq: Option<i64>,
+        pub said_at: Timestamp,
+    }
 }
 
 const COLUMNS: &str = "c.entry, c.id, c.direction, c.kind, c.channel, c.endpoint, c.lane, c.thread, c.person, c.person_name, \
     c.contact_id, c.butler, c.auto, c.subject, c.text, c.emoji, c.attachments, c.trust, c.audience, c.request_id, c.session_id, \
     c.reply_seq, c.said_at";
 
-impl Entry {
-    fn of(row: &Row) -> Self {
-        let direction = Direction::of(row);
-        Self {
-            id: row.get("id"),
-            direction,
-            kind: row.get("kind"),
-            channel: row.get("channel"),
-            endpoint: row.get("endpoint"),
-            lane: Lane(row.get("lane")),
-            thread: row.get("thread"),
-            person: row.get("person"),
-            person_name: row.get("person_name"),
-            contact_id: row.get("contact_id"),
-            butler: row.get("butler"),
-            auto: row.get("auto"),
-            subject: row.get("subject"),
-            text: row.get("text"),
-            emoji: row.get("emoji"),
-            attachments: row.get("attachments"),
-            trust: Trust::from_name(row.get("trust")),
-            audience: Audience::from_names(row.get::<_, Vec<String>>("audience")),
-            request_id: row.get("request_id"),
-            session_id: row.get("session_id"),
-            delivery_id: (direction == Direction::Out).then(|| row.get("entry")),
-            reply_seq: row.get("reply_seq"),
-            said_at: row.get("said_at"),
-        }
-    }
-}
-
-/// An entry as a reader comes to it.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Placed {
-    /// Where to read on: greater than those of all entries that this reader has come to before.
-    pub place: i64,
-    pub entry: Entry,
-}
-
-impl Placed {
-    fn of(row: &Row) -> Self {
-        Self { place: row.get("place"), entry: Entry::of(row) }
+store::row! {
+    /// An entry as a reader comes to it.
+    #[derive(Clone, PartialEq, Debug)]
+    pub struct Placed {
+        /// Where to read on: greater than those of all entries that this reader has come to before.
+        pub place: i64,
+        pub entry: Entry = |row| row.into(),
     }
 }
 
@@ -146,7 +113,7 @@ pub(super) async fn after(
          ORDER BY c.id LIMIT $3"
     );
     let rows = lease.read(&sql, &[&tenant.as_str(), &place, &most]).await.map_err(failed())?;
-    Ok(rows.iter().map(Placed::of).collect())
+    Ok(rows.iter().map(Placed::from).collect())
 }
 
 /// What stands behind `place` of what concerns the butler whose role the lease has. The entries are named before they are
@@ -165,7 +132,7 @@ pub(super) async fn concerning(
     let entries: Vec<Uuid> = places.keys().map(|(entry, _)| *entry).collect();
     let sql = format!("SELECT {COLUMNS} FROM shared.conversation c WHERE c.entry = ANY($1)");
     let rows = lease.read(&sql, &[&entries]).await.map_err(failed())?;
-    let placed = |row: &Row| Some(Placed { place: *places.get(&key(row))?, entry: Entry::of(row) });
+    let placed = |row: &Row| Some(Placed { place: *places.get(&key(row))?, entry: row.into() });
     let mut found: Vec<Placed> = rows.iter().filter_map(placed).collect();
     found.sort_by_key(|placed| placed.place);
     Ok(found)
@@ -190,13 +157,13 @@ pub(super) async fn before(
          ORDER BY c.said_at DESC, c.seq DESC LIMIT $5"
     );
     let rows = lease.read(&sql, &[&tenant.as_str(), &lane.0, &request.0, &since, &most]).await.map_err(failed())?;
-    Ok(rows.iter().map(Entry::of).collect())
+    Ok(rows.iter().map(Entry::from).collect())
 }
 
 /// What stands at this place of the log, if the lease's role may read it; the lease is told its label.
 pub(super) async fn at(lease: &mut Lease, place: i64) -> Result<Option<Entry>, StoreError> {
     let sql = format!("SELECT {COLUMNS} FROM shared.conversation c WHERE c.id = $1");
-    Ok(lease.read(&sql, &[&place]).await.map_err(failed())?.first().map(Entry::of))
+    Ok(lease.read(&sql, &[&place]).await.map_err(failed())?.first().map(Entry::from))
 }
 
 /// Whether the household ever wrote to this address.
@@ -214,7 +181,7 @@ pub(super) async fn answers(lease: &mut Lease, tenant: &TenantId, request: Uuid)
          ORDER BY c.reply_seq"
     );
     let rows = lease.read(&sql, &[&tenant.as_str(), &request]).await.map_err(failed())?;
-    Ok(rows.iter().map(Entry::of).collect())
+    Ok(rows.iter().map(Entry::from).collect())
 }
 
 /// What these messages say.

@@ -28,28 +28,30 @@ impl Intent {
     }
 }
 
-/// One delivery, as a channel is given it.
-#[derive(Clone, Debug)]
-pub struct Delivery {
-    pub id: Uuid,
-    pub tenant: TenantId,
-    pub origin: String,
-    pub request_id: Uuid,
-    pub kind: String,
-    pub intent: Intent,
-    pub channel: String,
-    /// The household's own end that an answer goes back through.
-    pub endpoint: Option<String>,
-    pub target: String,
-    pub thread: Option<String>,
-    pub subject: Option<String>,
-    pub message: Option<String>,
-    pub emoji: Option<String>,
-    pub priority: Priority,
-    pub context: Value,
-    pub created_at: Timestamp,
-    /// Which try this is, from 1.
-    pub attempt: i32,
+store::row! {
+    /// One delivery, as a channel is given it.
+    #[derive(Clone, Debug)]
+    pub struct Delivery {
+        pub id: Uuid,
+        pub tenant: TenantId = |row| TenantId::new(row.get("tenant_id")).unwrap_or_else(|_| TenantId::owner()),
+        pub origin: String,
+        pub request_id: Uuid,
+        pub kind: String,
+        pub intent: Intent = |row| Intent::from_name(row.get("intent")),
+        pub channel: String,
+        /// The household's own end that an answer goes back through.
+        pub endpoint: Option<String>,
+        pub target: String,
+        pub thread: Option<String>,
+        pub subject: Option<String>,
+        pub message: Option<String>,
+        pub emoji: Option<String>,
+        pub priority: Priority = |row| Priority::from_name(row.get("priority")),
+        pub context: Value,
+        pub created_at: Timestamp,
+        /// Which try this is, from 1.
+        pub attempt: i32 = |row| row.get("attempts"),
+    }
 }
 
 impl Delivery {

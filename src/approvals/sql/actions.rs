@@ -2,11 +2,10 @@
 
 use jiff::Timestamp;
 use serde_json::Value;
-use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::failed;
-use crate::types::{Action, Cause, Filter, RiskTier, Status, hidden};
+use crate::types::{Action, Cause, Filter, RiskTier, Status};
 use base::{TenantId, Trust};
 use store::{Lease, StoreError, Tx};
 
@@ -14,37 +13,6 @@ use store::{Lease, StoreError, Tx};
 pub(super) const COLUMNS: &str = "id, butler, session_id, tool_name, args_shown, args_sha256, agent_summary, why, cause,
         exposure, risk_tier, status, requested_at, expires_at, decided_by, decided_at, decision_reason, approval_rule_id,
         execution_result, trust, recipient, sources, proposal, tool_args";
-
-pub(super) fn action(row: &Row) -> Action {
-    let (shown, exact): (Value, &str) = (row.get("args_shown"), row.get("tool_args"));
-    let recipient: Option<Value> = row.get("recipient");
-    Action {
-        hidden: hidden(&shown, exact),
-        recipient: recipient.and_then(|value| serde_json::from_value(value).ok()),
-        sources: serde_json::from_value(row.get("sources")).unwrap_or_default(),
-        proposal: row.get("proposal"),
-        id: row.get("id"),
-        butler: row.get("butler"),
-        session_id: row.get("session_id"),
-        tool_name: row.get("tool_name"),
-        tool_args: shown,
-        args_sha256: row.get("args_sha256"),
-        agent_summary: row.get("agent_summary"),
-        why: row.get("why"),
-        cause: Cause::from_name(row.get("cause")),
-        exposure: row.get("exposure"),
-        risk_tier: RiskTier::from_name(row.get("risk_tier")),
-        status: Status::from_name(row.get("status")).unwrap_or(Status::Abandoned),
-        requested_at: row.get("requested_at"),
-        expires_at: row.get("expires_at"),
-        decided_by: row.get("decided_by"),
-        decided_at: row.get("decided_at"),
-        decision_reason: row.get("decision_reason"),
-        approval_rule_id: row.get("approval_rule_id"),
-        execution_result: row.get("execution_result"),
-        trust: Trust::from_name(row.get("trust")),
-    }
-}
 
 /// A call that is to wait, as its row has it.
 pub(crate) struct ParkedRow<'a> {
@@ -104,7 +72,7 @@ pub(crate) async fn park(
         row.sources,
         &row.proposal,
     ];
-    Ok(tx.query_opt(&sql, params).await.map_err(failed())?.as_ref().map(action))
+    Ok(tx.query_opt(&sql, params).await.map_err(failed())?.as_ref().map(Action::from))
 }
 
 /// The last call of a session with these arguments.
@@ -113,7 +81,7 @@ pub(crate) async fn latest_like(tx: &mut Tx<'_>, session: Uuid, hash: &str) -> R
         "SELECT {COLUMNS} FROM shared.pending_actions WHERE session_id = $1 AND args_sha256 = $2 ORDER BY seq DESC LIMIT 1"
     );
     let row = tx.query_opt(&sql, &[&session, &hash]).await.map_err(failed())?;
-    Ok(row.as_ref().map(action))
+    Ok(row.as_ref().map(Action::from))
 }
 
 /// The same call of another try at the same work. `earlier_tries`: a query of the ids of those sessions, where `$1` is
@@ -131,7 +99,7 @@ pub(crate) async fn asked_before(
          ORDER BY seq DESC LIMIT 1"
     );
     let row = tx.query_opt(&sql, &[&session, &hash, &tenant.as_str(), &butler]).await.map_err(failed())?;
-    Ok(row.as_ref().map(action))
+    Ok(row.as_ref().map(Action::from))
 }
 
 store::row! {
@@ -167,7 +135,7 @@ pub(crate) async fn count_waiting(
 pub(crate) async fn one(lease: &mut Lease, tenant: &TenantId, id: Uuid) -> Result<Option<Action>, StoreError> {
     let sql = format!("SELECT {COLUMNS} FROM shared.pending_actions WHERE id = $1 AND tenant_id = $2");
     let rows = lease.read(&sql, &[&id, &tenant.as_str()]).await.map_err(failed())?;
-    Ok(rows.first().map(action))
+    Ok(rows.first().map(Action::from))
 }
 
 /// Whether a call of one of these sessions waits or waited.
@@ -198,7 +166,7 @@ pub(crate) async fn list(
     let Filter { butler, tool_name, rule, since, .. } = filter;
     let params: store::Params<'_> = &[&tenant.as_str(), butler, &status, tool_name, rule, since, &limit];
     let rows = lease.read(&sql, params).await.map_err(failed())?;
-    Ok(rows.iter().map(action).collect())
+    Ok(rows.iter().map(Action::from).collect())
 }
 
 store::row! {

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use uuid::Uuid;
 
-use super::actions::{COLUMNS, action};
+use super::actions::COLUMNS;
 use super::failed_to;
 use crate::types::Action;
 use base::TenantId;
@@ -60,7 +60,7 @@ pub async fn unannounced(
          ORDER BY announced_at IS NOT NULL, seq LIMIT $2"
     );
     let rows = tx.query(&sql, &[&name, &most]).await.map_err(failed())?;
-    Ok(Unannounced { last, calls: rows.iter().map(action).collect() })
+    Ok(Unannounced { last, calls: rows.iter().map(Action::from).collect() })
 }
 
 /// Notes that the owner is told of these calls.

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use uuid::Uuid;
 
-use super::actions::{COLUMNS, action};
+use super::actions::COLUMNS;
 use super::failed_to;
 use crate::types::{Action, Status};
 use base::TenantId;
@@ -27,7 +27,7 @@ pub(crate) async fn waiting(
          ORDER BY seq FOR UPDATE"
     );
     let rows = tx.query(&sql, &[&tenant.as_str(), &id, &proposal, &now]).await.map_err(failed())?;
-    Ok(rows.iter().map(action).collect())
+    Ok(rows.iter().map(Action::from).collect())
 }
 
 /// A decision on one that waits, as its row has it.
@@ -46,7 +46,7 @@ pub(crate) async fn decide(tx: &mut Tx<'_>, id: Uuid, decision: &Decision<'_>) -
     );
     let Decision { to, actor, reason, at } = decision;
     let row = tx.query_opt(&sql, &[&id, &to.as_str(), actor, at, reason]).await.map_err(failed())?;
-    Ok(row.as_ref().map(action))
+    Ok(row.as_ref().map(Action::from))
 }
 
 /// Notes that pages of a call, as it looks now, were shown to somebody who may decide on it.

@@ -1,7 +1,6 @@
 //! The log of what happened to calls and rules.
 
 use serde_json::Value;
-use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::failed;
@@ -33,12 +32,5 @@ pub(crate) async fn events_of(lease: &mut Lease, tenant: &TenantId, action: Uuid
     let sql = "SELECT event_type, actor, reason, event_metadata, occurred_at FROM shared.approval_events
                WHERE action_id = $1 AND tenant_id = $2 ORDER BY event_id";
     let rows = lease.read(sql, &[&action, &tenant.as_str()]).await.map_err(failed())?;
-    let event = |row: &Row| Event {
-        event_type: row.get("event_type"),
-        actor: row.get("actor"),
-        reason: row.get("reason"),
-        event_metadata: row.get("event_metadata"),
-        occurred_at: row.get("occurred_at"),
-    };
-    Ok(rows.iter().map(event).collect())
+    Ok(rows.iter().map(Event::from).collect())
 }

@@ -2,36 +2,16 @@
 
 use jiff::Timestamp;
 use serde_json::Value;
-use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::failed;
 use crate::rules::Rule;
-use base::{TenantId, Trust};
+use base::TenantId;
 use store::{Lease, StoreError, Tx};
 
 const COLUMNS: &str =
     "id, butler, tool_name, arg_constraints, description, created_from, created_by, created_at, expires_at,
     max_uses, use_count, active, trust, also_influenced_by";
-
-fn rule(row: &Row) -> Rule {
-    Rule {
-        id: row.get("id"),
-        butler: row.get("butler"),
-        tool_name: row.get("tool_name"),
-        arg_constraints: row.get("arg_constraints"),
-        description: row.get("description"),
-        created_from: row.get("created_from"),
-        created_by: row.get("created_by"),
-        created_at: row.get("created_at"),
-        expires_at: row.get("expires_at"),
-        max_uses: row.get("max_uses"),
-        use_count: row.get("use_count"),
-        active: row.get("active"),
-        trust: Trust::from_name(row.get("trust")),
-        also_influenced_by: row.get("also_influenced_by"),
-    }
-}
 
 /// A rule that is to be made.
 pub(crate) struct NewRule<'a> {
@@ -72,7 +52,7 @@ pub(crate) async fn create_rule(tx: &mut Tx<'_>, tenant: &TenantId, new: &NewRul
         &new.also_influenced_by,
     ];
     let rows = tx.query(&sql, params).await.map_err(failed())?;
-    Ok(rule(&rows[0]))
+    Ok(Rule::from(&rows[0]))
 }
 
 /// Uses up one allowance of a rule, in the row itself: its last use may have been taken meanwhile. `false`: it has none.
@@ -96,14 +76,14 @@ pub(crate) async fn rules(
            AND (active OR NOT $4) ORDER BY created_at DESC, id"
     );
     let rows = lease.read(&sql, &[&tenant.as_str(), &butler, &tool, &active_only]).await.map_err(failed())?;
-    Ok(rows.iter().map(rule).collect())
+    Ok(rows.iter().map(Rule::from).collect())
 }
 
 /// One rule.
 pub(crate) async fn one_rule(lease: &mut Lease, tenant: &TenantId, id: Uuid) -> Result<Option<Rule>, StoreError> {
     let sql = format!("SELECT {COLUMNS} FROM shared.approval_rules WHERE tenant_id = $1 AND id = $2");
     let rows = lease.read(&sql, &[&tenant.as_str(), &id]).await.map_err(failed())?;
-    Ok(rows.first().map(rule))
+    Ok(rows.first().map(Rule::from))
 }
 
 /// Ends a rule. `false`: it does not stand.

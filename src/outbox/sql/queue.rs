@@ -8,9 +8,9 @@ use tokio_postgres::Row;
 use tokio_postgres::error::SqlState;
 use uuid::Uuid;
 
-use crate::delivery::{Delivery, Intent};
+use crate::delivery::Delivery;
 use crate::handle::Outbox;
-use base::{Priority, TenantId, Trust, crash, text};
+use base::{Trust, crash, text};
 use conversation::Lane;
 use store::{Also, Claim, Claimed, Outlook, QueueTable, StoreError, lease_seconds};
 
@@ -120,31 +120,9 @@ const COLUMNS: &str = "q.id, q.tenant_id, q.origin, q.request_id, q.kind, q.inte
     q.thread, q.subject, q.message, q.emoji, q.priority, q.context, q.created_at, q.attempts, q.lane, q.failures, \
     q.due_at, q.repeatable, q.trust";
 
-fn delivery(row: &Row) -> Delivery {
-    Delivery {
-        id: row.get("id"),
-        tenant: TenantId::new(row.get("tenant_id")).unwrap_or_else(|_| TenantId::owner()),
-        origin: row.get("origin"),
-        request_id: row.get("request_id"),
-        kind: row.get("kind"),
-        intent: Intent::from_name(row.get("intent")),
-        channel: row.get("channel"),
-        endpoint: row.get("endpoint"),
-        target: row.get("target"),
-        thread: row.get("thread"),
-        subject: row.get("subject"),
-        message: row.get("message"),
-        emoji: row.get("emoji"),
-        priority: Priority::from_name(row.get("priority")),
-        context: row.get("context"),
-        created_at: row.get("created_at"),
-        attempt: row.get("attempts"),
-    }
-}
-
 fn claimed(row: &Row, id: Uuid, lost: bool) -> Claimed<Queued> {
     let queued = Queued {
-        delivery: delivery(row),
+        delivery: row.into(),
         lane: row.get("lane"),
         failures: row.get("failures"),
         due_at: row.get("due_at"),
@@ -322,7 +300,7 @@ impl DeliveryRows {
              WHERE q.settled_at IS NOT NULL AND q.followed_at IS NULL AND q.id <> ALL($1) ORDER BY q.seq LIMIT 100"
         );
         let rows = lease.query(&sql, &[&self.outbox.awaited()]).await.map_err(failed())?;
-        Ok(rows.iter().map(|row| (delivery(row), row.get("sent"))).collect())
+        Ok(rows.iter().map(|row| (row.into(), row.get("sent"))).collect())
     }
 
     /// What follows is done. Of a bad end the butler that wanted it said is told here, once; whether it was.

@@ -3,41 +3,42 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tokio_postgres::Row;
 use uuid::Uuid;
 
 use base::TenantId;
 use store::{Lease, StoreError};
 
-/// One delivery as people see it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct DeliveryView {
-    pub id: Uuid,
-    pub origin: String,
-    pub kind: String,
-    pub intent: String,
-    pub channel: String,
-    pub target: String,
-    pub subject: Option<String>,
-    pub message: Option<String>,
-    pub emoji: Option<String>,
-    pub priority: String,
-    pub state: String,
-    pub reason: Option<String>,
-    pub last_error: Option<String>,
-    pub request_id: Uuid,
-    pub session_id: Option<Uuid>,
-    pub created_at: Timestamp,
-    pub due_at: Timestamp,
-    pub settled_at: Option<Timestamp>,
-    pub attempts: i32,
-    pub receipt: Option<Value>,
-    /// Somebody put it aside: `{at, by, reason}`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub discarded: Option<Value>,
-    /// Its tries, where one delivery is looked at.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub tries: Vec<Attempt>,
+store::row! {
+    /// One delivery as people see it.
+    #[derive(Clone, Debug, Serialize, Deserialize)]
+    pub struct DeliveryView {
+        pub id: Uuid,
+        pub origin: String,
+        pub kind: String,
+        pub intent: String,
+        pub channel: String,
+        pub target: String,
+        pub subject: Option<String>,
+        pub message: Option<String>,
+        pub emoji: Option<String>,
+        pub priority: String,
+        pub state: String,
+        pub reason: Option<String>,
+        pub last_error: Option<String>,
+        pub request_id: Uuid,
+        pub session_id: Option<Uuid>,
+        pub created_at: Timestamp,
+        pub due_at: Timestamp,
+        pub settled_at: Option<Timestamp>,
+        pub attempts: i32,
+        pub receipt: Option<Value>,
+        /// Somebody put it aside: `{at, by, reason}`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub discarded: Option<Value>,
+        /// Its tries, where one delivery is looked at.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub tries: Vec<Attempt> = |_| Vec::new(),
+    }
 }
 
 store::row! {
@@ -62,33 +63,6 @@ pub(crate) const IDS: &str = "SELECT id, origin FROM shared.outbox WHERE tenant_
 const COLUMNS: &str = "id, origin, kind, intent, channel, target, subject, message, emoji, priority, state, reason, \
     last_error, request_id, session_id, created_at, due_at, settled_at, attempts, receipt, discarded";
 
-fn delivery(row: &Row) -> DeliveryView {
-    DeliveryView {
-        id: row.get("id"),
-        origin: row.get("origin"),
-        kind: row.get("kind"),
-        intent: row.get("intent"),
-        channel: row.get("channel"),
-        target: row.get("target"),
-        subject: row.get("subject"),
-        message: row.get("message"),
-        emoji: row.get("emoji"),
-        priority: row.get("priority"),
-        state: row.get("state"),
-        reason: row.get("reason"),
-        last_error: row.get("last_error"),
-        request_id: row.get("request_id"),
-        session_id: row.get("session_id"),
-        created_at: row.get("created_at"),
-        due_at: row.get("due_at"),
-        settled_at: row.get("settled_at"),
-        attempts: row.get("attempts"),
-        receipt: row.get("receipt"),
-        discarded: row.get("discarded"),
-        tries: Vec::new(),
-    }
-}
-
 /// The newest deliveries: of one butler, in one of these states, or all.
 pub(crate) async fn newest(
     lease: &mut Lease,
@@ -102,14 +76,14 @@ pub(crate) async fn newest(
              ORDER BY seq DESC LIMIT $4"
     );
     let rows = lease.read(&sql, &[&tenant.as_str(), &origin, &states, &limit]).await.map_err(failed())?;
-    Ok(rows.iter().map(delivery).collect())
+    Ok(rows.iter().map(DeliveryView::from).collect())
 }
 
 /// One delivery, without its tries.
 pub(crate) async fn one(lease: &mut Lease, tenant: &TenantId, id: Uuid) -> Result<Option<DeliveryView>, StoreError> {
     let sql = format!("SELECT {COLUMNS} FROM shared.outbox WHERE tenant_id = $1 AND id = $2");
     let rows = lease.read(&sql, &[&tenant.as_str(), &id]).await.map_err(failed())?;
-    Ok(rows.first().map(delivery))
+    Ok(rows.first().map(DeliveryView::from))
 }
 
 /// The tries of a delivery, in their order.
