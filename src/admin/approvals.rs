@@ -12,7 +12,9 @@ use super::failure::Failure;
 use super::rights::{self, Need};
 use super::rpc::{Rpc, limited, may, to_its_end};
 use access::Grant;
-use approvals::{Action, Actions, Constraint, Constraints, DecideError, Draft, Event, Filter, Rule, Status, people};
+use approvals::{
+    Action, Actions, Constraint, Constraints, DecideError, Draft, Event, Filter, Rule, Ruling, Status, Subject, people,
+};
 use base::text::capital;
 
 const MOST: u32 = 200;
@@ -120,13 +122,6 @@ impl From<DecideError> for Failure {
     }
 }
 
-fn checked_reason(reason: Option<&String>) -> Result<(), Failure> {
-    match reason.is_some_and(|reason| reason.len() > MOST_REASON) {
-        true => Err(Failure::invalid(format!("A reason has at most {MOST_REASON} bytes."))),
-        false => Ok(()),
-    }
-}
-
 impl Rpc {
     fn actions(&self) -> Actions {
         let services = self.supervisor.services();
@@ -167,11 +162,27 @@ impl Rpc {
         self.caller(grant).label().to_owned()
     }
 
-    /// The butler of a decided action looks at it at once, if it is up.
-    fn decided(&self, action: &Action) {
-        if let Ok(butler) = self.supervisor.butler(&action.butler) {
+    /// Decides on what the grant reaches. The butlers of it look at it at once, if they are up.
+    async fn decide(&self, ext: &Extensions, subject: Subject, ruling: Ruling) -> Result<Vec<Action>, Failure> {
+        let grant = may(ext, Need::Manage)?;
+        match subject {
+            Subject::Action(id) => drop(self.action(&grant, id).await?),
+            Subject::Proposal(id) => drop(self.proposal(&grant, id).await?),
+        }
+        if matches!(&ruling, Ruling::Reject(Some(reason)) if reason.len() > MOST_REASON) {
+            return Err(Failure::invalid(format!("A reason has at most {MOST_REASON} bytes.")));
+        }
+        let (actions, actor, tenant) = (self.actions(), self.actor(&grant), grant.tenant.clone());
+        let decide = async move { actions.decide(&tenant, subject, &actor, &ruling).await };
+        let decided = to_its_end("approval", "The decision", decide).await?;
+        for butler in decided.iter().filter_map(|action| self.supervisor.butler(&action.butler).ok()) {
             butler.approvals_changed();
         }
+        Ok(decided)
+    }
+
+    async fn decide_on(&self, ext: &Extensions, id: Uuid, ruling: Ruling) -> Result<Action, Failure> {
+        Ok(self.decide(ext, Subject::Action(id), ruling).await?.pop().ok_or(DecideError::Unknown(id))?)
     }
 }
 
@@ -219,13 +230,7 @@ impl ApprovalsApiServer for Rpc {
         id: Uuid,
         seen: Option<String>,
     ) -> Result<Vec<Action>, Failure> {
-        let grant = may(ext, Need::Manage)?;
-        self.proposal(&grant, id).await?;
-        let (actions, actor, tenant) = (self.actions(), self.actor(&grant), grant.tenant.clone());
-        let approve = async move { actions.approve_proposal(&tenant, id, &actor, seen.as_deref()).await };
-        let decided = to_its_end("approval", "The decision", approve).await?;
-        decided.iter().for_each(|action| self.decided(action));
-        Ok(decided)
+        self.decide(ext, Subject::Proposal(id), Ruling::Approve(seen)).await
     }
 
     async fn approvals_reject_proposal(
@@ -234,35 +239,15 @@ impl ApprovalsApiServer for Rpc {
         id: Uuid,
         reason: Option<String>,
     ) -> Result<Vec<Action>, Failure> {
-        let grant = may(ext, Need::Manage)?;
-        self.proposal(&grant, id).await?;
-        checked_reason(reason.as_ref())?;
-        let (actions, actor, tenant) = (self.actions(), self.actor(&grant), grant.tenant.clone());
-        let reject = async move { actions.reject_proposal(&tenant, id, &actor, reason.as_deref()).await };
-        let decided = to_its_end("approval", "The decision", reject).await?;
-        decided.iter().for_each(|action| self.decided(action));
-        Ok(decided)
+        self.decide(ext, Subject::Proposal(id), Ruling::Reject(reason)).await
     }
 
     async fn approvals_approve(&self, ext: &Extensions, id: Uuid, seen: Option<String>) -> Result<Action, Failure> {
-        let grant = may(ext, Need::Manage)?;
-        self.action(&grant, id).await?;
-        let (actions, actor, tenant) = (self.actions(), self.actor(&grant), grant.tenant.clone());
-        let approve = async move { actions.approve(&tenant, id, &actor, seen.as_deref()).await };
-        let action = to_its_end("approval", "The decision", approve).await?;
-        self.decided(&action);
-        Ok(action)
+        self.decide_on(ext, id, Ruling::Approve(seen)).await
     }
 
     async fn approvals_reject(&self, ext: &Extensions, id: Uuid, reason: Option<String>) -> Result<Action, Failure> {
-        let grant = may(ext, Need::Manage)?;
-        self.action(&grant, id).await?;
-        checked_reason(reason.as_ref())?;
-        let (actions, actor, tenant) = (self.actions(), self.actor(&grant), grant.tenant.clone());
-        let reject = async move { actions.reject(&tenant, id, &actor, reason.as_deref()).await };
-        let action = to_its_end("approval", "The decision", reject).await?;
-        self.decided(&action);
-        Ok(action)
+        self.decide_on(ext, id, Ruling::Reject(reason)).await
     }
 
     async fn approvals_rules(&self, ext: &Extensions, all: bool) -> Result<Vec<Rule>, Failure> {

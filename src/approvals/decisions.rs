@@ -11,75 +11,77 @@ use serde_json::json;
 use store::Tx;
 
 /// What is decided on: one call, or those of a proposal that still wait.
-#[derive(Clone, Copy)]
-enum Subject {
+#[derive(Clone, Copy, Debug)]
+pub enum Subject {
     Action(Uuid),
     Proposal(Uuid),
 }
 
-/// Who decides, and the hash of what they saw, if they say which.
-struct Decider<'a> {
-    actor: &'a str,
-    seen: Option<&'a str>,
-    reason: Option<&'a str>,
+/// What a person decides.
+#[derive(Clone, Debug)]
+pub enum Ruling {
+    /// It is let through. With the hash of what the person saw, if they say which: of a call, or of all calls of a
+    /// proposal together, as a notice and [`Actions::proposal`] have it.
+    Approve(Option<String>),
+    /// It is turned down. With the reason, if there is one.
+    Reject(Option<String>),
 }
 
 impl Actions {
-    /// Lets a waiting call through. `seen`: the hash of what the person saw, if they say which. A call of several pages
-    /// is approved only by somebody to whom each of them was shown.
-    pub async fn approve(
+    /// Decides on one call that waits, as [`Actions::decide`] does.
+    pub async fn decide_on(
         &self,
         tenant: &TenantId,
         id: Uuid,
         actor: &str,
-        seen: Option<&str>,
+        ruling: &Ruling,
     ) -> Result<Action, DecideError> {
-        let decider = Decider { actor, seen, reason: None };
-        let mut decided = self.decide(tenant, Subject::Action(id), Status::Approved, &decider).await?;
-        crash::point("approval.approved");
-        decided.pop().ok_or(DecideError::Unknown(id))
+        self.decide(tenant, Subject::Action(id), actor, ruling).await?.pop().ok_or(DecideError::Unknown(id))
     }
 
-    /// Turns a waiting call down.
-    pub async fn reject(
+    /// Decides on what waits. A call of several pages is approved only by somebody to whom each of them was shown; so is
+    /// each call of a proposal, without the hash of all.
+    pub async fn decide(
         &self,
         tenant: &TenantId,
-        id: Uuid,
+        subject: Subject,
         actor: &str,
-        reason: Option<&str>,
-    ) -> Result<Action, DecideError> {
-        let decider = Decider { actor, seen: None, reason };
-        let mut decided = self.decide(tenant, Subject::Action(id), Status::Rejected, &decider).await?;
-        crash::point("approval.rejected");
-        decided.pop().ok_or(DecideError::Unknown(id))
-    }
-
-    /// Lets all through that a message asks for and that still waits. `seen`: the hash of them together, as a notice and
-    /// [`Actions::proposal`] have it; without it, each page of each must have been shown to the person.
-    pub async fn approve_proposal(
-        &self,
-        tenant: &TenantId,
-        proposal: Uuid,
-        actor: &str,
-        seen: Option<&str>,
+        ruling: &Ruling,
     ) -> Result<Vec<Action>, DecideError> {
-        let decider = Decider { actor, seen, reason: None };
-        let decided = self.decide(tenant, Subject::Proposal(proposal), Status::Approved, &decider).await?;
-        crash::point("approval.approved");
-        Ok(decided)
-    }
-
-    /// Turns all down that a message asks for and that still waits.
-    pub async fn reject_proposal(
-        &self,
-        tenant: &TenantId,
-        proposal: Uuid,
-        actor: &str,
-        reason: Option<&str>,
-    ) -> Result<Vec<Action>, DecideError> {
-        let decider = Decider { actor, seen: None, reason };
-        let decided = self.decide(tenant, Subject::Proposal(proposal), Status::Rejected, &decider).await?;
-        crash::point("approval.rejected");
+        let at = self.clock.now();
+        let which = match subject {
+            Subject::Action(id) => (Some(id), None),
+            Subject::Proposal(proposal) => (None, Some(proposal)),
+        };
+        let mut lease = self.db.shared(tenant).await?;
+        let mut tx = lease.begin().await.map_err(failed())?;
+        let waiting = sql::waiting(&mut tx, tenant, which, at).await?;
+        let (to, reason, allowed) = match ruling {
+            Ruling::Approve(seen) => {
+                let allowed = may_approve(&mut tx, tenant, subject, &waiting, (actor, seen.as_deref())).await;
+                (Status::Approved, None, allowed)
+            }
+            Ruling::Reject(reason) => (Status::Rejected, reason.as_deref(), Ok(())),
+        };
+        if waiting.is_empty() || allowed.is_err() {
+            tx.rollback().await.map_err(failed())?;
+            drop(lease);
+            allowed?;
+            return Err(self.decided_already(tenant, subject).await?);
+        }
+        let mut decided = Vec::with_capacity(waiting.len());
+        let decision = Decision { to, actor, reason, at };
+        for action in waiting {
+            decided.extend(sql::decide(&mut tx, action.id, &decision).await?);
+            let meta = json!({"shown_sha256": action.shown_sha256()});
+            let event = NewEvent { action: Some(action.id), rule: None, what: to.as_str(), actor, reason, meta };
+            sql::note(&mut tx, tenant, &event).await?;
+        }
+        tx.commit().await.map_err(failed())?;
+        match to {
+            Status::Approved => crash::point("approval.approved"),
+            _ => crash::point("approval.rejected"),
+        }
         Ok(decided)
     }
 
@@ -111,44 +113,6 @@ impl Actions {
         Ok(())
     }
 
-    async fn decide(
-        &self,
-        tenant: &TenantId,
-        subject: Subject,
-        to: Status,
-        decider: &Decider<'_>,
-    ) -> Result<Vec<Action>, DecideError> {
-        let at = self.clock.now();
-        let which = match subject {
-            Subject::Action(id) => (Some(id), None),
-            Subject::Proposal(proposal) => (None, Some(proposal)),
-        };
-        let mut lease = self.db.shared(tenant).await?;
-        let mut tx = lease.begin().await.map_err(failed())?;
-        let waiting = sql::waiting(&mut tx, tenant, which, at).await?;
-        let allowed = match to {
-            Status::Approved => may_approve(&mut tx, tenant, subject, &waiting, decider).await,
-            _ => Ok(()),
-        };
-        if waiting.is_empty() || allowed.is_err() {
-            tx.rollback().await.map_err(failed())?;
-            drop(lease);
-            allowed?;
-            return Err(self.decided_already(tenant, subject).await?);
-        }
-        let mut decided = Vec::with_capacity(waiting.len());
-        let decision = Decision { to, actor: decider.actor, reason: decider.reason, at };
-        for action in waiting {
-            decided.extend(sql::decide(&mut tx, action.id, &decision).await?);
-            let meta = json!({"shown_sha256": action.shown_sha256()});
-            let Decider { actor, reason, .. } = *decider;
-            let event = NewEvent { action: Some(action.id), rule: None, what: to.as_str(), actor, reason, meta };
-            sql::note(&mut tx, tenant, &event).await?;
-        }
-        tx.commit().await.map_err(failed())?;
-        Ok(decided)
-    }
-
     /// Why nothing waits under this id.
     async fn decided_already(&self, tenant: &TenantId, subject: Subject) -> Result<DecideError, DecideError> {
         let (Subject::Action(id) | Subject::Proposal(id)) = subject;
@@ -169,23 +133,23 @@ async fn may_approve(
     tenant: &TenantId,
     subject: Subject,
     calls: &[Action],
-    decider: &Decider<'_>,
+    (actor, seen): (&str, Option<&str>),
 ) -> Result<(), DecideError> {
     let hash = match (subject, calls) {
         (_, []) => return Ok(()),
         (Subject::Action(_), [one, ..]) => one.shown_sha256(),
         (Subject::Proposal(_), _) => shown_sha256_of(calls),
     };
-    if decider.seen.is_some_and(|seen| seen != hash) {
+    if seen.is_some_and(|seen| seen != hash) {
         return Err(DecideError::Changed);
     }
     // What is of one page, a notice shows whole; that of a proposal, to whoever has its hash.
-    let shown_by_notice = decider.seen.is_some() || matches!(subject, Subject::Action(_));
+    let shown_by_notice = seen.is_some() || matches!(subject, Subject::Action(_));
     for call in calls {
         if shown_by_notice && call.pages().len() == 1 {
             continue;
         }
-        seen_whole(tx, tenant, call, decider.actor).await?;
+        seen_whole(tx, tenant, call, actor).await?;
     }
     Ok(())
 }

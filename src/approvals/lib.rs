@@ -20,6 +20,7 @@ mod types;
 mod worker;
 
 pub use actions::{Actions, DecideError};
+pub use decisions::{Ruling, Subject};
 pub use gate::{ApprovalGate, OthersMay};
 pub use rendering::shown_sha256_of;
 pub use rules::{Constraint, ConstraintError, Constraints, Draft, Rule, RuleError, people};

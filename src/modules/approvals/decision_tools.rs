@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::{define, id_of, moment, own_action, own_rule};
 use crate::ModuleError;
 use access::{GrantScope, Holder};
-use approvals::{ApprovalGate, Constraints, Draft, Rule, people};
+use approvals::{ApprovalGate, Constraints, Draft, Rule, Ruling, people};
 use tools::{Effect, Meta, Tool, ToolCall, ToolError, handler};
 
 pub(super) const NAMES: [&str; 6] = [
@@ -122,7 +122,8 @@ async fn approve_action(call: ToolCall, gate: ApprovalGate) -> Result<Value, Too
                 ToolError::refused("invalid_rule", format!("Not approved: {why}. Approve it without a rule."))
             })?;
     }
-    let decided = gate.actions().approve(tenant, action.id, &actor, call.text("seen")).await?;
+    let ruling = Ruling::Approve(call.text("seen").map(str::to_owned));
+    let decided = gate.actions().decide_on(tenant, action.id, &actor, &ruling).await?;
     gate.wake();
     let mut shown = json!(decided);
     if wants_rule {
@@ -136,7 +137,8 @@ async fn reject_action(call: ToolCall, gate: ApprovalGate) -> Result<Value, Tool
     let actor = person(&call)?;
     let action = own_action(&call, &gate).await?;
     let tenant = &call.context().tenant_id;
-    let decided = gate.actions().reject(tenant, action.id, &actor, call.text("reason")).await?;
+    let ruling = Ruling::Reject(call.text("reason").map(str::to_owned));
+    let decided = gate.actions().decide_on(tenant, action.id, &actor, &ruling).await?;
     gate.wake();
     Ok(json!(decided))
 }
