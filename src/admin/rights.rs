@@ -93,15 +93,7 @@ mod tests {
     use base::{Clock, RequestContext, SessionId, Trust};
 
     fn grant(scopes: &[GrantScope]) -> Grant {
-        Grant {
-            holder: Holder::Operator { id: uuid::Uuid::nil(), label: "test".into() },
-            tenant: TenantId::owner(),
-            butler: None,
-            tools: None,
-            scopes: scopes.iter().copied().collect(),
-            ends: access::ChannelEnds::default(),
-            expires_at: None,
-        }
+        Grant { scopes: scopes.iter().copied().collect(), ..Grant::owner("test") }
     }
 
     fn name(s: &str) -> ButlerName {

@@ -150,13 +150,10 @@ impl AdminPort {
     }
 
     async fn api(self, request: Request<Incoming>) -> Response<Body> {
-        let grant = match self.edge.authenticate(request.headers()) {
+        let grant = match admitted(&self.edge, &request) {
             Ok(grant) => grant,
             Err(refusal) => return refusal_response(&refusal),
         };
-        if let Err(refusal) = admit(&request, &grant) {
-            return refusal_response(&refusal);
-        }
         let (supervisor, edge, closing) = (&self.supervisor, &self.edge, &self.closing);
         match supervisor.services().routes.find(request.method(), request.uri().path()) {
             Found::Route(matched) => return module_routes::answer(matched, edge, &grant, request).await,
@@ -167,11 +164,7 @@ impl AdminPort {
     }
 
     async fn rpc(self, mut request: Request<Incoming>) -> Response<Body> {
-        let grant = match self.edge.authenticate(request.headers()) {
-            Ok(grant) => grant,
-            Err(refusal) => return refusal_response(&refusal),
-        };
-        if let Err(refusal) = admit(&request, &grant) {
+        if let Err(refusal) = admitted(&self.edge, &request) {
             return refusal_response(&refusal);
         }
         // Taken out of the request, so that no log of the libraries below can ever show it.
@@ -201,12 +194,14 @@ impl AdminPort {
 const SESSION_TOKEN: Refusal =
     Refusal::new(StatusCode::FORBIDDEN, "forbidden", "A session's token opens its butler's own port only.");
 
-/// A session's token opens nothing here; any other valid one keeps its connection open.
-fn admit(request: &Request<Incoming>, grant: &Arc<Grant>) -> Result<(), Refusal> {
+/// What the caller may. A session's token opens nothing here; any other valid one keeps its connection open.
+fn admitted(edge: &Edge, request: &Request<Incoming>) -> Result<Arc<Grant>, Refusal> {
+    let grant = edge.authenticate(request.headers())?;
     if matches!(grant.holder, Holder::Session { .. }) {
         return Err(SESSION_TOKEN);
     }
-    prove(request.extensions(), grant)
+    prove(request.extensions(), &grant)?;
+    Ok(grant)
 }
 
 fn problem(code: &str, sentence: &str) -> Value {

@@ -191,25 +191,15 @@ fn ends(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use access::Holder;
 
     fn ask(label: &str, scopes: &[&str], expires_in: Option<&str>) -> Result<NewToken, Failure> {
         ask_for(label, scopes, expires_in, WantedToken::default())
     }
 
     fn ask_for(label: &str, scopes: &[&str], expires_in: Option<&str>, more: WantedToken) -> Result<NewToken, Failure> {
-        let admin = Grant {
-            holder: Holder::Operator { id: uuid::Uuid::nil(), label: "test".into() },
-            tenant: TenantId::owner(),
-            butler: None,
-            tools: None,
-            scopes: [GrantScope::Admin].into(),
-            ends: access::ChannelEnds::default(),
-            expires_at: None,
-        };
         let scopes: Vec<String> = scopes.iter().map(ToString::to_string).collect();
         let wanted = WantedToken { label: label.into(), scopes, expires_in: expires_in.map(Into::into), ..more };
-        checked(&admin, wanted, None, &Clock::default())
+        checked(&Grant::owner("test"), wanted, None, &Clock::default())
     }
 
     #[test]

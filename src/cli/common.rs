@@ -75,8 +75,8 @@ impl Caller {
 }
 
 /// The beginning names several.
-pub fn ambiguous(typed: &impl fmt::Display, ids: &[Uuid]) -> Problem {
-    let all: Vec<String> = ids.iter().map(Uuid::to_string).collect();
+pub fn ambiguous(typed: &impl fmt::Display, ids: &[impl fmt::Display]) -> Problem {
+    let all: Vec<String> = ids.iter().map(ToString::to_string).collect();
     let message = format!("{} ids begin with {typed}: {}.", ids.len(), all.join(", "));
     Problem::new(FAILED, "ambiguous", message, "Write more of the one you mean.")
 }

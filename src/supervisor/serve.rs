@@ -16,9 +16,9 @@ use super::foundation::{FoundationError, lay};
 use super::notify;
 use super::place::{tell_place, write_private};
 use super::tree::Supervisor;
-use access::{Edge, Grant, GrantScope, Holder, Token};
+use access::{Edge, Grant, Token};
 use base::task::Group;
-use base::{Clock, TenantId, memory, task};
+use base::{Clock, memory, task};
 use butler::{HandedRows, HouseholdServices};
 use config::{Environment, Household, Overrides, Refused, SandboxMode, load};
 use conversation::ConversationLog;
@@ -521,17 +521,6 @@ fn operator_token(services: &HouseholdServices, path: &Path) -> Result<(), Serve
     let io = |source| ServeError::Io { what: "the operator's token can't be written", source };
     let token = Token::generate().map_err(|e| io(io::Error::other(e.to_string())))?;
     token.hide();
-    services.book.insert(
-        token.sha256(),
-        Grant {
-            holder: Holder::Operator { id: uuid::Uuid::nil(), label: "cli".to_owned() },
-            tenant: TenantId::owner(),
-            butler: None,
-            tools: None,
-            scopes: [GrantScope::Admin].into(),
-            ends: access::ChannelEnds::default(),
-            expires_at: None,
-        },
-    );
+    services.book.insert(token.sha256(), Grant::owner("cli"));
     write_private(path, token.expose()).map_err(io)
 }

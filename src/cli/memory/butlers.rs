@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::super::common::ambiguous;
 use super::super::out::{List, Out, Tone};
 use super::super::problem::{FAILED, Problem};
 use super::super::{Caller, Outcome};
@@ -110,10 +111,9 @@ impl MemoryButlers {
                 let message = format!("There is no {of} whose id begins with {beginning} in the memory of {who}.");
                 Err(Problem::new(FAILED, "not_found", message, format!("See: butlerd memory {see}")))
             }
-            n => {
+            _ => {
                 let ids: Vec<&str> = found.iter().map(|(_, which)| which.id.as_str()).collect();
-                let message = format!("{n} ids begin with {beginning}: {}.", ids.join(", "));
-                Err(Problem::new(FAILED, "ambiguous", message, "Write more of the one you mean."))
+                Err(ambiguous(&beginning, &ids))
             }
         }
     }
