@@ -3,23 +3,21 @@
 use std::io::IsTerminal;
 
 use clap::{Args, Subcommand};
-use jsonrpsee_http_client::HttpClient;
 use uuid::Uuid;
 
-use super::approvals_walk::{self, decided};
+use super::approvals_shown::{Shown, approve, proposal, reject, show, shown, together, tone};
+use super::approvals_walk::walk;
 use super::common::Id;
+use super::keys::Keys;
 use super::lines;
 use super::out::{Out, Tone};
 use super::problem::{FAILED, Problem};
-use super::text::{block, one_line};
+use super::text::one_line;
 use super::{Caller, Outcome};
 use admin::api::ApprovalsApiClient;
-use admin::{ActionPage, IdKind, NewStandingRule, ProposalPage};
-use approvals::{Action, Rule, Status};
+use admin::{IdKind, NewStandingRule};
+use approvals::{Action, Rule};
 use base::text::visible::visible_line;
-
-/// As the daemon names that there is nothing of an id.
-const UNKNOWN: &str = "not_found";
 
 /// `approvals`; at a terminal and without more, one call after the other is shown, and a key decides on it.
 #[derive(Debug, Args)]
@@ -108,7 +106,10 @@ pub async fn run(caller: Caller, ApprovalsArgs { what }: ApprovalsArgs) -> Outco
     let terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal() && !caller.out.json;
     let Some(what) = what else {
         if terminal {
-            return approvals_walk::walk(&caller).await;
+            let keys = Keys::open();
+            let keys =
+                keys.map_err(|e| Problem::new(FAILED, "terminal", format!("The terminal can't be read: {e}."), ""))?;
+            return walk(&caller, None, keys).await.map(|()| 0);
         }
         return caller.list(calls.approvals_list(None, Some("pending".to_owned()), None).await, list);
     };
@@ -117,26 +118,24 @@ pub async fn run(caller: Caller, ApprovalsArgs { what }: ApprovalsArgs) -> Outco
             let status = status.or_else(|| (!all).then(|| "pending".to_owned()));
             caller.list(calls.approvals_list(butler, status, Some(limit)).await, list)
         }
-        Approvals::Show { id, page } => {
-            match shown(&caller, &calls, caller.id(IdKind::Approval, &id).await?, page).await? {
-                Shown::Action(one) => caller.out.answer(&*one, show),
-                Shown::Proposal(all) => caller.out.answer(&all, proposal),
-            }
-        }
+        Approvals::Show { id, page } => match shown(&caller, caller.id(IdKind::Approval, &id).await?, page).await? {
+            Shown::Action(one) => caller.out.answer(&*one, show),
+            Shown::Proposal(all) => caller.out.answer(&all, proposal),
+        },
         Approvals::Approve { id, seen } => {
             let id = caller.id(IdKind::Approval, &id).await?;
             let seen = match seen {
-                None if terminal => match confirmed(&caller, &calls, id).await? {
+                None if terminal => match confirmed(&caller, id).await? {
                     None => return Ok(FAILED),
                     seen => seen,
                 },
                 seen => seen,
             };
-            approve(&caller, &calls, id, seen).await
+            approve(&caller, id, seen).await
         }
         Approvals::Reject { id, reason } => {
             let id = caller.id(IdKind::Approval, &id).await?;
-            reject(&caller, &calls, id, reason).await
+            reject(&caller, id, reason).await
         }
         Approvals::Rules { all } => caller.list(calls.approvals_rules(all).await, rules),
         Approvals::Rule { id, description, max_uses, until, any, also_influenced_by } => {
@@ -171,42 +170,10 @@ fn influence(rule: &Rule) -> String {
     }
 }
 
-/// What is there under an id.
-enum Shown {
-    Action(Box<ActionPage>),
-    Proposal(ProposalPage),
-}
-
-impl Shown {
-    /// Prints all of it and returns the hash of what was seen.
-    fn print(self, out: &Out) -> String {
-        match self {
-            Shown::Action(one) => {
-                show(out, &one);
-                one.seen
-            }
-            Shown::Proposal(all) => {
-                proposal(out, &all);
-                all.seen
-            }
-        }
-    }
-}
-
-async fn shown(caller: &Caller, calls: &HttpClient, id: Uuid, page: Option<u32>) -> Result<Shown, Problem> {
-    match caller.got(calls.approvals_show(id, page).await) {
-        Err(problem) if problem.code == UNKNOWN && page.is_none() => match calls.approvals_proposal(id).await {
-            Ok(all) => Ok(Shown::Proposal(all)),
-            Err(_) => Err(problem),
-        },
-        one => Ok(Shown::Action(Box::new(one?))),
-    }
-}
-
 /// Shows all that would happen and asks. The hash of what was seen; `None`: the person said no.
-async fn confirmed(caller: &Caller, calls: &HttpClient, id: Uuid) -> Result<Option<String>, Problem> {
+async fn confirmed(caller: &Caller, id: Uuid) -> Result<Option<String>, Problem> {
     let out = &caller.out;
-    let seen = shown(caller, calls, id, None).await?.print(out);
+    let seen = shown(caller, id, None).await?.print(out);
     out.ask("Approve it? [y/N] ");
     let answer = lines::typed().recv().await.and_then(Result::ok).map(|(_, line)| line.trim().to_lowercase());
     let yes = answer.is_some_and(|answer| ["y", "yes"].contains(&answer.as_str()));
@@ -214,60 +181,6 @@ async fn confirmed(caller: &Caller, calls: &HttpClient, id: Uuid) -> Result<Opti
         out.line("Nothing was decided.");
     }
     Ok(yes.then_some(seen))
-}
-
-/// Shows what waits whole, one after the other, and lets the person decide on each; only this one, where an id is given.
-pub async fn in_turn(
-    caller: &Caller,
-    id: Option<&Id>,
-    mut ask: impl AsyncFnMut(&str) -> Option<String>,
-) -> Result<(), Problem> {
-    let (calls, out) = (caller.quick()?, &caller.out);
-    let waiting = match id {
-        Some(id) => vec![caller.id(IdKind::Approval, id).await?],
-        None => {
-            let pending = Some("pending".to_owned());
-            let actions = caller.got(calls.approvals_list(None, pending, Some(200)).await)?;
-            let mut ids: Vec<Uuid> = together(&actions).iter().map(|a| a.proposal.unwrap_or(a.id)).collect();
-            ids.dedup();
-            ids
-        }
-    };
-    if waiting.is_empty() {
-        out.line("Nothing waits for your decision.");
-    }
-    for (n, id) in waiting.iter().enumerate() {
-        let seen = shown(caller, &calls, *id, None).await?.print(out);
-        let which = if waiting.len() > 1 { format!(" ({} of {})", n + 1, waiting.len()) } else { String::new() };
-        let Some(answer) = ask(&format!("Approve it{which}? [y: yes, n: turn it down, Enter: later]")).await else {
-            out.line("Nothing more was decided.");
-            return Ok(());
-        };
-        match answer.as_str() {
-            "y" | "yes" => approve(caller, &calls, *id, Some(seen)).await.map(drop)?,
-            "n" | "no" => reject(caller, &calls, *id, None).await.map(drop)?,
-            _ => out.line("It waits."),
-        }
-    }
-    Ok(())
-}
-
-async fn approve(caller: &Caller, calls: &HttpClient, id: Uuid, seen: Option<String>) -> Outcome {
-    match caller.got(calls.approvals_approve(id, seen.clone()).await) {
-        Err(problem) if problem.code == UNKNOWN => {
-            caller.show(calls.approvals_approve_proposal(id, seen).await, |out, all| all_decided(out, all))
-        }
-        one => caller.out.answer(&one?, decided),
-    }
-}
-
-async fn reject(caller: &Caller, calls: &HttpClient, id: Uuid, reason: Option<String>) -> Outcome {
-    match caller.got(calls.approvals_reject(id, reason.clone()).await) {
-        Err(problem) if problem.code == UNKNOWN => {
-            caller.show(calls.approvals_reject_proposal(id, reason).await, |out, all| all_decided(out, all))
-        }
-        one => caller.out.answer(&one?, decided),
-    }
 }
 
 fn rules(out: &Out, rules: &[Rule]) {
@@ -285,28 +198,6 @@ fn rules(out: &Out, rules: &[Rule]) {
         .print("No standing rules");
 }
 
-fn tone(status: Status) -> Tone {
-    match status {
-        Status::Executed => Tone::Good,
-        Status::Rejected | Status::Abandoned => Tone::Bad,
-        Status::Expired => Tone::Faint,
-        Status::Pending | Status::Approved => Tone::Warn,
-    }
-}
-
-/// Those of one proposal below each other, where the newest of them stands.
-fn together(actions: &[Action]) -> Vec<&Action> {
-    let mut left: Vec<&Action> = actions.iter().collect();
-    let mut found = Vec::with_capacity(left.len());
-    while let Some(first) = left.first().copied() {
-        let same = |a: &&Action| a.id == first.id || a.proposal.is_some() && a.proposal == first.proposal;
-        let (group, rest): (Vec<&Action>, Vec<&Action>) = left.into_iter().partition(same);
-        found.extend(group);
-        left = rest;
-    }
-    found
-}
-
 fn list(out: &Out, actions: &[Action]) {
     let (actions, proposals) = (together(actions), actions.iter().any(|a| a.proposal.is_some()));
     let table = out
@@ -318,43 +209,4 @@ fn list(out: &Out, actions: &[Action]) {
         .column("RISK", |a| a.risk_tier.as_str());
     let table = if proposals { table.ids("PROPOSAL", |a| a.proposal) } else { table };
     table.column("WHAT", |a| one_line(&visible_line(&a.agent_summary), 100)).print("Nothing waits for your decision");
-}
-
-fn show(out: &Out, page: &ActionPage) {
-    let action = &page.action;
-    out.fields()
-        .field("action", action.id)
-        .field("proposal", action.proposal)
-        .field("status", (tone(action.status), action.status.as_str()))
-        .field("until", format!("{}, risk {}", out.moment(action.expires_at), action.risk_tier.as_str()))
-        .field("waits as", action.cause.reason())
-        .field("hash", &page.seen)
-        .print();
-    for (n, text) in page.pages.iter().enumerate() {
-        let number = page.page.map_or(n + 1, |page| page as usize);
-        out.line(&if page.of > 1 { format!("\nPart {number} of {}:", page.of) } else { String::new() });
-        out.line(&block(text));
-    }
-    if let Some(result) = &action.execution_result {
-        out.line("");
-        out.line(&block(&visible_line(&result.to_string())));
-    }
-    out.line("");
-    for event in &page.events {
-        let reason =
-            event.reason.as_deref().map(|r| format!(": {}", one_line(&visible_line(r), 200))).unwrap_or_default();
-        out.line(&format!("{} {} by {}{reason}", out.moment(event.occurred_at), event.event_type, event.actor));
-    }
-}
-
-fn proposal(out: &Out, all: &ProposalPage) {
-    out.fields().field("proposal", all.id).field("asks for", all.actions.len()).field("hash", &all.seen).print();
-    for (n, page) in all.actions.iter().enumerate() {
-        out.heading(&format!("({}) {}", n + 1, one_line(&page.action.brief(80), 200)));
-        show(out, page);
-    }
-}
-
-fn all_decided(out: &Out, actions: &[Action]) {
-    actions.iter().for_each(|action| decided(out, action));
 }

@@ -1,18 +1,17 @@
 //! What becomes of a message, shown at a terminal as it happens.
 
 use std::cell::Cell;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::rc::Rc;
 
 use tokio::sync::Notify;
 use uuid::Uuid;
 
-use super::told;
-use crate::events::SHOWN;
+use super::progress::Progress;
 use crate::markdown::Speech;
-use crate::out::{Out, Tone};
+use crate::out::Tone;
 use crate::screen::Screen;
-use crate::text::{brief, one_line};
+use crate::text::one_line;
 use inbox::News;
 
 /// The end of an unfinished line that stands in the status.
@@ -41,23 +40,15 @@ impl Stage {
 
 /// Shows what becomes of one message.
 pub struct Live {
-    out: Out,
+    progress: Progress,
     screen: Screen,
     stage: Rc<Stage>,
-    /// The person has named the butler.
-    named: bool,
-    request: Option<Uuid>,
     /// The text that is being written.
     written: Option<Written>,
-    /// The last text of each session that is not shown yet: it may turn out to be the answer, which is shown once.
-    held: HashMap<Uuid, (String, String)>,
     /// Texts that were shown as they were written, by butler.
     shown: Vec<(String, String)>,
     /// Sessions that have answered by themselves: what they write besides is a remark.
     answered: HashSet<Uuid>,
-    failed: bool,
-    /// It was told that it waits.
-    waited: bool,
 }
 
 struct Written {
@@ -67,51 +58,54 @@ struct Written {
 }
 
 impl Live {
-    pub fn new(out: &Out, screen: &Screen, stage: &Rc<Stage>, named: bool) -> Self {
-        let (out, screen, stage) = (out.clone(), screen.clone(), stage.clone());
-        let (held, answered) = (HashMap::new(), HashSet::new());
-        let (written, shown, request) = (None, Vec::new(), None);
-        Self { out, screen, stage, named, request, written, held, shown, answered, failed: false, waited: false }
+    pub fn new(progress: Progress, screen: &Screen, stage: &Rc<Stage>) -> Self {
+        let (screen, stage) = (screen.clone(), stage.clone());
+        Self { progress, screen, stage, written: None, shown: Vec::new(), answered: HashSet::new() }
     }
 
     pub fn show(&mut self, news: &News) {
         self.stage.begun.set(self.stage.begun.get() || !matches!(news, News::Accepted { .. }));
         match news {
             News::Accepted { request_id, .. } => {
-                self.request = Some(*request_id);
-                self.status(if self.named { "handed on" } else { "looking for the right butler" });
+                self.progress.request = Some(*request_id);
+                self.status(if self.progress.named { "handed on" } else { "looking for the right butler" });
             }
             News::Routed { butler, .. } => {
-                if !self.named {
-                    self.faint(&format!("→ {}", one_line(butler, 40)));
-                }
+                self.progress.routed(butler);
                 self.status(&format!("{} is called", one_line(butler, 40)));
             }
             News::Session { butler, .. } => self.thinks(butler),
             News::TextDelta { butler, session_id, start, text } => self.write(butler, *session_id, *start, text),
             News::Text { butler, session_id, text, .. } => self.text(butler, *session_id, text),
             News::ToolCall { butler, session_id, name, arguments, .. } => {
-                self.release(Some(*session_id));
+                self.progress.release(Some(*session_id));
                 if name == "notify" {
                     // What it says is shown when it is said.
                     self.answered.insert(*session_id);
                 } else {
-                    self.faint(&format!("  {} {}", one_line(name, 80), brief(arguments, SHOWN)));
+                    self.progress.called(name, arguments);
                 }
                 self.status(&format!("{} calls {}", one_line(butler, 40), one_line(name, 60)));
             }
             News::ToolResult { butler, is_error, name, content, .. } => {
                 if *is_error {
-                    self.faint(&format!("  {} failed: {}", one_line(name, 80), one_line(content, SHOWN)));
+                    self.progress.call_failed(name, content);
                 }
                 self.thinks(butler);
             }
             News::Waiting { butler, why, again_ms } => self.waits(butler.as_deref(), why, *again_ms),
             News::Reply { butler, kind, message, emoji, .. } => {
                 let said = message.as_deref().or(emoji.as_deref()).unwrap_or_default();
-                self.reply(butler, kind == "failure", said);
+                let tone = self.progress.replied(butler, kind, said);
+                let written = |(who, text): &(String, String)| who == butler && text == said.trim();
+                if tone == Tone::Bad || !self.shown.iter().any(written) {
+                    Speech::say(&self.progress.out, butler, tone, said);
+                }
             }
-            News::Ended { state, error } => self.ended(state, error.as_deref()),
+            News::Ended { state, error } => {
+                self.broken_off();
+                self.progress.ended(state, error.as_deref());
+            }
             News::Unknown => {}
         }
     }
@@ -123,7 +117,7 @@ impl Live {
         }
         if start == 0 {
             self.broken_off();
-            let speech = Speech::new(&self.out, butler, Tone::Head);
+            let speech = Speech::new(&self.progress.out, butler, Tone::Head);
             self.written = Some(Written { session, speech, text: String::new() });
         }
         // Whoever has missed a piece waits for the whole.
@@ -138,7 +132,7 @@ impl Live {
 
     /// A text that is whole. What was written of it is not shown again.
     fn text(&mut self, butler: &str, session: Uuid, text: &str) {
-        self.release(Some(session));
+        self.progress.release(Some(session));
         match self.written.take_if(|w| w.session == session) {
             Some(mut written) if text.starts_with(&written.text) => {
                 written.speech.push(&text[written.text.len()..]);
@@ -148,7 +142,7 @@ impl Live {
             begun => {
                 self.written = begun;
                 self.broken_off();
-                self.held.insert(session, (butler.to_owned(), text.to_owned()));
+                self.progress.held.insert(session, (butler.to_owned(), text.to_owned()));
             }
         }
         self.thinks(butler);
@@ -158,51 +152,15 @@ impl Live {
     fn broken_off(&mut self) {
         if let Some(mut written) = self.written.take() {
             written.speech.end();
-            self.faint("  (it broke off here)");
+            self.progress.faint("  (it broke off here)");
         }
-    }
-
-    fn reply(&mut self, butler: &str, failure: bool, said: &str) {
-        self.held.retain(|_, (who, text)| who != butler || text.trim() != said.trim());
-        self.failed |= failure;
-        if !failure && self.shown.iter().any(|(who, text)| who == butler && text == said.trim()) {
-            return;
-        }
-        Speech::say(&self.out, butler, if failure { Tone::Bad } else { Tone::Head }, said);
     }
 
     fn waits(&mut self, butler: Option<&str>, why: &str, again_ms: u64) {
         self.broken_off();
-        if !std::mem::replace(&mut self.waited, true) {
-            self.out.toned(Tone::Warn, &told::waits(butler, why));
-        }
+        self.progress.waits(butler, why);
         self.status(&format!("the next try comes in {}", crate::text::span(again_ms.cast_signed())));
         self.stage.waits.notify_one();
-    }
-
-    fn ended(&mut self, state: &str, error: Option<&str>) {
-        self.broken_off();
-        self.release(None);
-        if state != "dead" {
-            return;
-        }
-        if let Some(error) = error.filter(|_| !self.failed) {
-            self.out.toned(Tone::Bad, &told::failed(error));
-        }
-        if let Some(request) = self.request {
-            self.faint(&told::remedy(request));
-        }
-    }
-
-    /// Shows what was held back, of one session or of all: it was no answer.
-    fn release(&mut self, session: Option<Uuid>) {
-        let ids: Vec<Uuid> = self.held.keys().copied().filter(|id| session.is_none_or(|s| s == *id)).collect();
-        let texts: Vec<_> = ids.iter().filter_map(|id| self.held.remove(id)).collect();
-        for (_, text) in texts {
-            for line in crate::text::block(&text).lines() {
-                self.faint(&format!("  {line}"));
-            }
-        }
     }
 
     fn thinks(&self, butler: &str) {
@@ -213,9 +171,5 @@ impl Live {
         if !self.stage.aside.get() {
             self.screen.status(&base::text::clean(what));
         }
-    }
-
-    fn faint(&self, text: &str) {
-        self.out.toned(Tone::Faint, text);
     }
 }
