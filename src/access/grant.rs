@@ -74,8 +74,8 @@ pub enum Detail {
 /// How much of which tools, by their names, in the order in which their client is told of them. `None`: all of all.
 pub type Chosen = Option<Vec<(String, Detail)>>;
 
-/// Which of the tools that it may call a session's child is told of: all, as long as none were chosen. All clones know the
-/// same.
+/// Which of the tools that it may call a session's child is told of: all, as long as none were chosen. All clones know
+/// the same.
 #[derive(Clone, Debug, Default)]
 pub struct ToolsShown(Arc<watch::Sender<Chosen>>);
 

@@ -27,8 +27,8 @@ impl Taint {
     }
 }
 
-/// Whether a session with this label may let these learn something by itself: nobody but the owner and the house could have
-/// influenced it, or each of them may learn all that it was shown. `None`: nobody can say who would learn it.
+/// Whether a session with this label may let these learn something by itself: nobody but the owner and the house could
+/// have influenced it, or each of them may learn all that it was shown. `None`: nobody can say who would learn it.
 pub fn may_tell(label: &Label, those: Option<&[Principal]>) -> bool {
     !label.is_influenced() || those.is_some_and(|those| those.iter().all(|one| label.audience.includes(one)))
 }

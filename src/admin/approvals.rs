@@ -24,8 +24,8 @@ const MOST_REASON: usize = 2000;
 /// Actions that wait for a person, and standing rules.
 #[rpc(server, client, namespace = "butlerd", namespace_separator = ".")]
 pub trait ApprovalsApi {
-    /// The newest actions that wait, or waited, for a person: at most `limit` (1 to 200, else 50), of one butler and one
-    /// status, if they are named. Scope `read`.
+    /// The newest actions that wait, or waited, for a person: at most `limit` (1 to 200, else 50), of one butler and
+    /// one status, if they are named. Scope `read`.
     #[method(name = "approvals_list", param_kind = map, with_extensions)]
     async fn approvals_list(
         &self,
@@ -34,13 +34,13 @@ pub trait ApprovalsApi {
         limit: Option<u32>,
     ) -> Result<Vec<Action>, Failure>;
 
-    /// One action with what happened to it, and all that is to be seen before it is decided on: every page, or one (from
-    /// 1). Notes that the caller was shown them. Scope `read`.
+    /// One action with what happened to it, and all that is to be seen before it is decided on: every page, or one
+    /// (from 1). Notes that the caller was shown them. Scope `read`.
     #[method(name = "approvals_show", param_kind = map, with_extensions)]
     async fn approvals_show(&self, id: Uuid, page: Option<u32>) -> Result<ActionPage, Failure>;
 
-    /// What a message asks for and what still waits of it, each as `approvals_show` has it; `id` is the proposal's. Notes
-    /// that the caller was shown all of it. Scope `read`.
+    /// What a message asks for and what still waits of it, each as `approvals_show` has it; `id` is the proposal's.
+    /// Notes that the caller was shown all of it. Scope `read`.
     #[method(name = "approvals_proposal", param_kind = map, with_extensions)]
     async fn approvals_proposal(&self, id: Uuid) -> Result<ProposalPage, Failure>;
 
@@ -52,8 +52,8 @@ pub trait ApprovalsApi {
     #[method(name = "approvals_reject_proposal", param_kind = map, with_extensions)]
     async fn approvals_reject_proposal(&self, id: Uuid, reason: Option<String>) -> Result<Vec<Action>, Failure>;
 
-    /// Lets an action through; `seen` is the hash of what the person saw. One of several pages is let through only for a
-    /// caller who was shown each. Scope `admin`.
+    /// Lets an action through; `seen` is the hash of what the person saw. One of several pages is let through only for
+    /// a caller who was shown each. Scope `admin`.
     #[method(name = "approvals_approve", param_kind = map, with_extensions)]
     async fn approvals_approve(&self, id: Uuid, seen: Option<String>) -> Result<Action, Failure>;
 
@@ -107,7 +107,8 @@ pub struct NewStandingRule {
     /// Arguments that may be anything.
     #[serde(default)]
     pub any: Vec<String>,
-    /// Who besides the owner may have influenced the sessions that it is for: `channel:identity` of people who are known.
+    /// Who besides the owner may have influenced the sessions that it is for: `channel:identity` of people who are
+    /// known.
     #[serde(default)]
     pub also_influenced_by: Vec<String>,
 }

@@ -20,8 +20,8 @@ use store::StoreError;
 /// Records of what happened.
 #[rpc(server, client, namespace = "butlerd", namespace_separator = ".")]
 pub trait TimelineApi {
-    /// What happened in a session after the event numbered `after` (0: from the beginning), as far as it is on record by
-    /// now; at most some hundred events, and whether there are more. Scope `read`.
+    /// What happened in a session after the event numbered `after` (0: from the beginning), as far as it is on record
+    /// by now; at most some hundred events, and whether there are more. Scope `read`.
     #[method(name = "sessions_events", param_kind = map, with_extensions)]
     async fn sessions_events(&self, id: Uuid, after: Option<i32>) -> Result<EventPage, Failure>;
 

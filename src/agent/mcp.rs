@@ -23,7 +23,8 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(15);
 /// Of one result, as the model reads it.
 const LONGEST_RESULT: usize = 256 * 1024;
 
-/// A server that lists some of its tools alone is asked for the others by this one: a model may know them from its prompt.
+/// A server that lists some of its tools alone is asked for the others by this one: a model may know them from its
+/// prompt.
 const TOOL_CALL: &str = "tool_call";
 
 fn through(tool: &str, arguments: Map<String, Value>) -> Map<String, Value> {

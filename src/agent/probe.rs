@@ -10,7 +10,8 @@ use super::model::{ModelClient, ModelError, ModelKey, http_client};
 use base::{HumanDuration, Secret, innermost};
 use llm_api::ErrorClass;
 
-/// What a model has to say to show that it is there. A model that thinks before it speaks is cut short, which shows as much.
+/// What a model has to say to show that it is there. A model that thinks before it speaks is cut short, which shows as
+/// much.
 const ENOUGH_TOKENS: u32 = 16;
 /// A local server may load the model first.
 const PATIENCE: HumanDuration = HumanDuration::from_secs(60);
@@ -36,7 +37,8 @@ impl Endpoint {
 
 /// Asks the model for a word, as a session would, once. Returns how long the answer took.
 ///
-/// `Err` is a sentence with the endpoint's address: no connection, a key or a model that is refused, no answer in a minute.
+/// `Err` is a sentence with the endpoint's address: no connection, a key or a model that is refused, no answer in a
+/// minute.
 pub async fn probe(endpoint: &Endpoint, model: &str) -> Result<Duration, ProbeError> {
     let mut config = AgentConfig::new(endpoint.api, &endpoint.base_url, model, "Say: ready");
     config.max_output_tokens = ENOUGH_TOKENS;

@@ -85,8 +85,8 @@ impl Actions {
     }
 
     /// Puts a call on record to wait; the same wish of the same session waits once, and so does that of another try at
-    /// the same work after a session that was killed: a person is not asked twice. `earlier_tries` is the query of those
-    /// sessions. Returns it, and whether it is new.
+    /// the same work after a session that was killed: a person is not asked twice. `earlier_tries` is the query of
+    /// those sessions. Returns it, and whether it is new.
     pub(super) async fn park(
         &self,
         butler: &str,

@@ -39,8 +39,8 @@ impl Actions {
         self.decide(tenant, Subject::Action(id), actor, ruling).await?.pop().ok_or(DecideError::Unknown(id))
     }
 
-    /// Decides on what waits. A call of several pages is approved only by somebody to whom each of them was shown; so is
-    /// each call of a proposal, without the hash of all.
+    /// Decides on what waits. A call of several pages is approved only by somebody to whom each of them was shown; so
+    /// is each call of a proposal, without the hash of all.
     pub async fn decide(
         &self,
         tenant: &TenantId,

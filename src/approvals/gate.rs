@@ -192,8 +192,8 @@ impl EgressGate for ApprovalGate {
             expiry_hours,
             request: &request,
         };
-        // A rule names who may have influenced a session, which its request tells, and not what others had said that it was
-        // shown. What the person behind the request may learn whole, nobody else's words are in.
+        // A rule names who may have influenced a session, which its request tells, and not what others had said that it
+        // was shown. What the person behind the request may learn whole, nobody else's words are in.
         let known_whole = !label.is_influenced() || label.audience.includes(&call.context().heard_by());
         if known_whole && self.actions.by_rule(self.butler.as_str(), &new_action, &call.args).await?.is_some() {
             return Ok(GateDecision::Allow);

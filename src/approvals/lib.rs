@@ -1,8 +1,8 @@
 //! The door out of the household: calls that a person allows first.
 //!
-//! Three things send a call here: its tool is gated by the butler's settings; or others have influenced its session, and it
-//! would reach people who may not learn all that the session was shown, or change something. What waits is a row; a person decides;
-//! the call is made exactly once, whatever dies meanwhile; its butler is told how it ended.
+//! Three things send a call here: its tool is gated by the butler's settings; or others have influenced its session,
+//! and it would reach people who may not learn all that the session was shown, or change something. What waits is a
+//! row; a person decides; the call is made exactly once, whatever dies meanwhile; its butler is told how it ended.
 //!
 //! What never happens here: a session letting its own call through, an approval by somebody to whom a part of the call
 //! was not shown, a call made with other arguments than the person saw, one approval making two calls, a standing rule

@@ -235,8 +235,8 @@ impl Rule {
     }
 
     /// Whether it is for a session of this trust that these could have influenced. That of the owner or of the house it
-    /// always is. Else every one of them must be named by the rule and be known: whoever a stranger claims to be, he may
-    /// not be; and influence that no source accounts for is nobody's that a rule could name.
+    /// always is. Else every one of them must be named by the rule and be known: whoever a stranger claims to be, he
+    /// may not be; and influence that no source accounts for is nobody's that a rule could name.
     pub fn fits(&self, trust: Trust, sources: &[Source]) -> bool {
         if trust >= Trust::System {
             return true;

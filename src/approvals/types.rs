@@ -74,8 +74,8 @@ impl Status {
 pub enum Cause {
     /// The butler's settings gate the tool.
     Gated,
-    /// It would reach people who may not learn all that the session was shown, and others have influenced the session. Rows
-    /// and clients know it as `exposure`.
+    /// It would reach people who may not learn all that the session was shown, and others have influenced the session.
+    /// Rows and clients know it as `exposure`.
     #[serde(rename = "exposure")]
     #[strum(serialize = "exposure")]
     Taint,

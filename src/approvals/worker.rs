@@ -127,7 +127,8 @@ impl Handler for Worker {
         Ok(())
     }
 
-    /// A call is not broken off because its claim is lost. That of whoever holds it now can't have its effect a second time.
+    /// A call is not broken off because its claim is lost. That of whoever holds it now can't have its effect a second
+    /// time.
     async fn run(&self, claimed: &Claimed<Call>, _lost: &CancellationToken) -> Verdict<Outcome> {
         match self.carry_out(&claimed.row).await {
             Ok(Some(outcome)) => Verdict::Settle(outcome),

@@ -32,8 +32,8 @@ fn is_loopback(url: &str) -> bool {
     }
 }
 
-/// Whether a URL's host is this machine or on its own network: a loopback, private or link-local address, a name without a
-/// dot, or one that ends in `.local`, `.lan` or `.internal`. A URL that can't be read is not.
+/// Whether a URL's host is this machine or on its own network: a loopback, private or link-local address, a name
+/// without a dot, or one that ends in `.local`, `.lan` or `.internal`. A URL that can't be read is not.
 pub fn is_local_network(url: &str) -> bool {
     let Ok(url) = reqwest::Url::parse(url) else { return false };
     let host = url.host_str().unwrap_or_default().trim_end_matches('.');

@@ -41,10 +41,12 @@ impl Trust {
 /// The name under which rows and envelopes carry [`Audience::Public`].
 const PUBLIC: &str = "*";
 
-/// Somebody outside of the household who can learn something: a person as a channel names them, or all members of a group.
+/// Somebody outside of the household who can learn something: a person as a channel names them, or all members of a
+/// group.
 ///
-/// Written `channel:identity`, `channel?identity` where the identity is only claimed, or `channel#LENGTH:endpoint:thread` for a
-/// group. A channel's name holds none of these marks, so that no two are written alike.
+/// Written `channel:identity`, `channel?identity` where the identity is only claimed, or
+/// `channel#LENGTH:endpoint:thread` for a group. A channel's name holds none of these marks, so that no two are written
+/// alike.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Principal(String);
@@ -153,7 +155,8 @@ impl<'de> Deserialize<'de> for Audience {
     }
 }
 
-/// How far something is believed, and who may learn it. Labels form a lattice: joining lowers trust and narrows audiences.
+/// How far something is believed, and who may learn it. Labels form a lattice: joining lowers trust and narrows
+/// audiences.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Label {
     /// Of the least trusted of those who could have influenced it.

@@ -1,7 +1,8 @@
-//! What the machine below the household can't do just now: one state for all that takes work, refuses it, or tells of it.
+//! What the machine below the household can't do just now: one state for all that takes work, refuses it, or tells of
+//! it.
 //!
-//! Whoever meets a failure that the machine may have caused calls [`Machine::ask`]; one task probes the machine and says
-//! with [`Machine::tell`] what it found. Nobody guesses from the place where something failed.
+//! Whoever meets a failure that the machine may have caused calls [`Machine::ask`]; one task probes the machine and
+//! says with [`Machine::tell`] what it found. Nobody guesses from the place where something failed.
 
 use std::collections::BTreeMap;
 use std::io;

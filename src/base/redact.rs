@@ -66,7 +66,8 @@ impl Redactor {
         self.hide_bytes(secret.expose().trim().as_bytes());
     }
 
-    /// Hides the value of a variable: all of it where the name says that it is a secret, of others the password in a URL.
+    /// Hides the value of a variable: all of it where the name says that it is a secret, of others the password in a
+    /// URL.
     pub fn hide_variable(&self, name: &str, value: &str) {
         if names_a_secret(name) {
             self.hide_bytes(value.trim().as_bytes());

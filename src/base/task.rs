@@ -1,7 +1,7 @@
 //! The task wrapper: the only place that calls `tokio::spawn`.
 //!
-//! Every task has a kind, which says what its end means to whoever started it, and a name for the log. A loop that panics
-//! fails its [`Group`]: the butler or the household that it belongs to.
+//! Every task has a kind, which says what its end means to whoever started it, and a name for the log. A loop that
+//! panics fails its [`Group`]: the butler or the household that it belongs to.
 
 use std::future::Future;
 

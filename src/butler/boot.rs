@@ -98,8 +98,8 @@ impl Failure for MigrationError {}
 
 /// Boots the butler. `stop` ends it again: sessions are drained, then everything is taken down in reverse.
 ///
-/// A module that fails does not fail the boot; whatever else fails does, named by its phase. Modules that had started are
-/// stopped then. Boxed, so that crates above do not compile a butler's whole code again.
+/// A module that fails does not fail the boot; whatever else fails does, named by its phase. Modules that had started
+/// are stopped then. Boxed, so that crates above do not compile a butler's whole code again.
 pub fn boot<'a>(
     services: &'a Arc<HouseholdServices>,
     config: &'a Arc<ButlerConfig>,

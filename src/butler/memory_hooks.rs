@@ -1,5 +1,5 @@
-//! How a butler's memory meets its sessions: asked before one begins, told after it is over, both through the butler's own
-//! tools.
+//! How a butler's memory meets its sessions: asked before one begins, told after it is over, both through the butler's
+//! own tools.
 //!
 //! What is asked has a deadline, and a session begins without memory where it passes. What is told starts from the
 //! session's row (`remember = 'pending'`), so that whatever fails is tried again, by the same look after a restart too.

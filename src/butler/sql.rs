@@ -269,8 +269,8 @@ pub(super) struct Words<'a> {
     pub context: &'a Value,
 }
 
-/// Writes an answer as the call's effect. `holds`: the label of what it holds and the call was not shown. `false`: the session
-/// deals with nobody's message.
+/// Writes an answer as the call's effect. `holds`: the label of what it holds and the call was not shown. `false`: the
+/// session deals with nobody's message.
 pub(super) async fn say(call: &ToolCall, words: Words<'_>, holds: Option<&Label>) -> Result<bool, ToolError> {
     let sql = format!(
         "SELECT shared.say($1, r.id, $2, $3, $4, $5, $6, $7, $8, $9) FROM route_inbox r

@@ -21,8 +21,8 @@ pub(super) struct Of<'a> {
     pub tenant: &'a TenantId,
 }
 
-/// Deletes old rows in a butler's schema, and says what it did. The switchboard's run takes those with it that the household
-/// has as a whole.
+/// Deletes old rows in a butler's schema, and says what it did. The switchboard's run takes those with it that the
+/// household has as a whole.
 pub(super) async fn tidy(db: &Database, of: Of<'_>, config: &Config, now: Timestamp) -> Result<String, StoreError> {
     let Of { butler, schema, tenant } = of;
     let kept = &config.retention;

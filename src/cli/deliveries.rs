@@ -15,8 +15,8 @@ use outbox::{Changed, DeliveryView};
 pub enum Deliveries {
     /// List the newest deliveries
     List {
-        /// Only deliveries in this state; `waiting`: for a channel that the household does not have; `bad`: those that are
-        /// unknown, failed or dead
+        /// Only deliveries in this state; `waiting`: for a channel that the household does not have; `bad`: those that
+        /// are unknown, failed or dead
         #[arg(long, value_name = "STATE",
               value_parser = ["pending", "deferred", "waiting", "sending", "sent", "unknown", "failed", "dead", "bad"])]
         state: Option<String>,

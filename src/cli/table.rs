@@ -88,8 +88,8 @@ impl Out {
     }
 }
 
-/// How much of these ids, as they are written, tells each of them from the others. At least the time of their making, to the
-/// millisecond, so that an id which is made later seldom begins like one that was listed.
+/// How much of these ids, as they are written, tells each of them from the others. At least the time of their making,
+/// to the millisecond, so that an id which is made later seldom begins like one that was listed.
 fn short(ids: impl Iterator<Item = Uuid>) -> usize {
     const TIME: usize = 13;
     let ids: BTreeSet<String> = ids.map(|id| id.to_string()).collect();

@@ -27,8 +27,8 @@ pub enum Token {
         #[arg(long = "scope", value_name = "SCOPE", default_value = "tools", value_delimiter = ',',
               value_parser = ["tools", "read", "ingest", "admin"])]
         scopes: Vec<String>,
-        /// Of scope ingest: a channel that it speaks for; may be given more than once. It hands in messages of these alone,
-        /// and only there it may say that a sender is authenticated
+        /// Of scope ingest: a channel that it speaks for; may be given more than once. It hands in messages of these
+        /// alone, and only there it may say that a sender is authenticated
         #[arg(long = "channel", value_name = "CHANNEL", value_delimiter = ',')]
         channels: Vec<String>,
         /// Your own end of these channels, such as a mailbox; may be given more than once [default: each]

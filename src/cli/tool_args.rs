@@ -52,8 +52,8 @@ fn wrong(what: &str) -> Problem {
 const VALUED: [&str; 3] = ["--config", "--roster", "--data-dir"];
 const PLAIN: [&str; 1] = ["--json"];
 
-/// The command line with butlerd's own flags before `tool call`, wherever they stood: behind a tool's name all words are
-/// the tool's arguments. Any other command line stays as it is.
+/// The command line with butlerd's own flags before `tool call`, wherever they stood: behind a tool's name all words
+/// are the tool's arguments. Any other command line stays as it is.
 pub fn own_flags_first(argv: Vec<OsString>) -> Vec<OsString> {
     let (mut own, mut rest) = (Vec::new(), Vec::new());
     let mut words = argv.iter();

@@ -1,22 +1,22 @@
 //! The conversation log: what was said between people and the household, in and out, on all channels, in one order.
 //!
-//! An entry is written by the database itself (`sql/shared/011_conversation.sql`), in the transaction that accepts a message
-//! or that delivers one: there is no way to do either and leave the entry out, and writers wait for nobody.
+//! An entry is written by the database itself (`sql/shared/011_conversation.sql`), in the transaction that accepts a
+//! message or that delivers one: there is no way to do either and leave the entry out, and writers wait for nobody.
 //!
-//! **Whoever has seen an entry numbered n never finds another one of a smaller number later.** An entry has no number as it
-//! is committed; [`ConversationLog::order`] gives it one. That runs under a lock which it holds to the end of its
+//! **Whoever has seen an entry numbered n never finds another one of a smaller number later.** An entry has no number
+//! as it is committed; [`ConversationLog::order`] gives it one. That runs under a lock which it holds to the end of its
 //! transaction, draws from a sequence after it got the lock, and takes committed entries only. The server makes a
-//! transaction's changes visible before it lets go of its locks; so as a run gets the lock, all runs before it are visible
-//! or undone, and its numbers are greater than theirs. Therefore, where n can be seen, every number below it is either
-//! visible as well or was never given. The SQL file has the proof step by step. It needs nothing of readers: it holds for
-//! plain SELECTs, in every isolation level, and after a restore into another cluster.
+//! transaction's changes visible before it lets go of its locks; so as a run gets the lock, all runs before it are
+//! visible or undone, and its numbers are greater than theirs. Therefore, where n can be seen, every number below it is
+//! either visible as well or was never given. The SQL file has the proof step by step. It needs nothing of readers: it
+//! holds for plain SELECTs, in every isolation level, and after a restore into another cluster.
 //!
-//! Two things give numbers: whoever reads on ([`ConversationLog::after`], [`ConversationReader::after`]) does it first, and
-//! so finds all that was committed before; and [`ConversationLog::keep`] does it for those who read by SQL.
+//! Two things give numbers: whoever reads on ([`ConversationLog::after`], [`ConversationReader::after`]) does it first,
+//! and so finds all that was committed before; and [`ConversationLog::keep`] does it for those who read by SQL.
 //!
-//! Who reads: the house reads everything of a tenant. A butler reads, under row-level security, what concerns it: messages
-//! of which a part was handed to it, and what it said itself. A message may become its concern after later ones were said;
-//! so a butler reads on by a number of its own of the same sequence, which [`Placed::place`] is.
+//! Who reads: the house reads everything of a tenant. A butler reads, under row-level security, what concerns it:
+//! messages of which a part was handed to it, and what it said itself. A message may become its concern after later
+//! ones were said; so a butler reads on by a number of its own of the same sequence, which [`Placed::place`] is.
 
 mod lane;
 mod reference;
@@ -153,8 +153,8 @@ pub struct ConversationReader {
 }
 
 impl ConversationReader {
-    /// What concerns the butler after `place` (0: from the beginning), at most so much, read over a lease of its own role:
-    /// row-level security decides, and what a stranger said lowers the lease's trust as any row does.
+    /// What concerns the butler after `place` (0: from the beginning), at most so much, read over a lease of its own
+    /// role: row-level security decides, and what a stranger said lowers the lease's trust as any row does.
     pub async fn after(
         &self,
         lease: &mut Lease,

@@ -15,8 +15,8 @@ const PREFIX: &str = "untrusted:";
 /// The longest number of a telephone or of an account that is told as it is.
 const MAX_NUMBER: usize = 20;
 
-/// Names an entry of the log: `untrusted:7`. Whoever is told a reference is told nothing that somebody else wrote, so it
-/// lowers nobody's label.
+/// Names an entry of the log: `untrusted:7`. Whoever is told a reference is told nothing that somebody else wrote, so
+/// it lowers nobody's label.
 ///
 /// ```
 /// use conversation::Reference;
@@ -90,8 +90,8 @@ impl Entry {
         one
     }
 
-    /// Who said it, without a word of their choosing: a butler, an identity that the owner put on record or that is a mere
-    /// number, else a mark by which a model tells strangers apart. An address can be a sentence.
+    /// Who said it, without a word of their choosing: a butler, an identity that the owner put on record or that is a
+    /// mere number, else a mark by which a model tells strangers apart. An address can be a sentence.
     fn sender(&self) -> String {
         if let Some(butler) = &self.butler {
             return butler.clone();

@@ -116,8 +116,8 @@ pub(super) async fn after(
     Ok(rows.iter().map(Placed::from).collect())
 }
 
-/// What stands behind `place` of what concerns the butler whose role the lease has. The entries are named before they are
-/// read, so that no other one lowers anybody's trust.
+/// What stands behind `place` of what concerns the butler whose role the lease has. The entries are named before they
+/// are read, so that no other one lowers anybody's trust.
 pub(super) async fn concerning(
     lease: &mut Lease,
     tenant: &TenantId,
@@ -138,8 +138,8 @@ pub(super) async fn concerning(
     Ok(found)
 }
 
-/// What was said in a lane before this message, the newest first, without what the daemon itself tells the owner. Of what
-/// has no place yet, too.
+/// What was said in a lane before this message, the newest first, without what the daemon itself tells the owner. Of
+/// what has no place yet, too.
 pub(super) async fn before(
     lease: &mut Lease,
     tenant: &TenantId,

@@ -1,5 +1,5 @@
-//! The buffer: workers that take accepted messages one by one. Which one is next is looked up in memory ([`Lanes`]); then
-//! its row is claimed. What is not in memory the scanner finds.
+//! The buffer: workers that take accepted messages one by one. Which one is next is looked up in memory ([`Lanes`]);
+//! then its row is claimed. What is not in memory the scanner finds.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -104,8 +104,8 @@ pub(super) async fn parts(pass: &Pass<'_>) -> Result<Result<Vec<Part>, Tried>, S
     Ok(Ok(drafts))
 }
 
-/// What follows where a session failed without having said anything about the message. A failure is no answer: one of the
-/// machine or of the model's side is waited out, and one that may pass is tried again, some times.
+/// What follows where a session failed without having said anything about the message. A failure is no answer: one of
+/// the machine or of the model's side is waited out, and one that may pass is tried again, some times.
 fn no_answer(pass: &Pass<'_>, result: &SessionResult) -> Option<Tried> {
     let claimed = pass.claimed;
     let remedy = match result.state {

@@ -1,5 +1,5 @@
-//! The connector registry: `connector.heartbeat`, `connector_list`, `connector_disconnect`. A connector registers itself
-//! by its first sign of life.
+//! The connector registry: `connector.heartbeat`, `connector_list`, `connector_disconnect`. A connector registers
+//! itself by its first sign of life.
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};

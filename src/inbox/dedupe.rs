@@ -1,7 +1,8 @@
 //! Under which key a message is known, so that the same one handed in again is found.
 //!
-//! A key holds whose message it is (channel, endpoint, thread, sender), and whether the channel has proven that. So nobody's
-//! message is taken for another one's: who guesses the id of somebody's next message only makes a message of his own.
+//! A key holds whose message it is (channel, endpoint, thread, sender), and whether the channel has proven that. So
+//! nobody's message is taken for another one's: who guesses the id of somebody's next message only makes a message of
+//! his own.
 
 use jiff::{SignedDuration, Timestamp};
 use sha2::{Digest, Sha256};

@@ -98,8 +98,8 @@ impl News {
         self.into()
     }
 
-    /// What of a session's transcript is told. `trust`: of what the session was shown by then; below the owner's, links do
-    /// nothing.
+    /// What of a session's transcript is told. `trust`: of what the session was shown by then; below the owner's, links
+    /// do nothing.
     fn of_session(event: &SessionEvent, trust: Trust) -> Option<Self> {
         let (butler, session_id, seq) = (event.butler.clone(), event.session_id.0, event.seq);
         let told = |text: String| for_owner(&text, trust).into_owned();
@@ -162,8 +162,8 @@ struct Written {
 }
 
 impl Written {
-    /// Takes the next piece. What can be told by now and was not. A text whose links would have to be taken apart is not
-    /// told before it is whole: then it is on record whose words they are.
+    /// Takes the next piece. What can be told by now and was not. A text whose links would have to be taken apart is
+    /// not told before it is whole: then it is on record whose words they are.
     fn push(&mut self, start: usize, piece: &str) -> Option<(usize, String)> {
         if start == 0 {
             *self = Self::default();

@@ -108,8 +108,8 @@ impl Inbox {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Takes in a message of somebody outside, in the words of `ingest.v1`. Who hands it in must speak for the end of the
-    /// channel that it came through.
+    /// Takes in a message of somebody outside, in the words of `ingest.v1`. Who hands it in must speak for the end of
+    /// the channel that it came through.
     pub async fn ingest(
         &self,
         tenant: &TenantId,
@@ -186,16 +186,16 @@ impl Inbox {
         &self.inner.parts.clock
     }
 
-    /// Whether an answer to this request reaches the owner and nobody else: it came in over the house's own door, or under
-    /// one of the owner's identities, and not of somebody who only claims that: his thread may lead anywhere.
+    /// Whether an answer to this request reaches the owner and nobody else: it came in over the house's own door, or
+    /// under one of the owner's identities, and not of somebody who only claims that: his thread may lead anywhere.
     pub fn is_own(&self, request: &RequestContext) -> bool {
         !request.group
             && !request.unauthenticated
             && self.is_owners(&request.tenant_id, &request.source_channel, &request.source_sender_identity)
     }
 
-    /// Whether this is the owner's own identity on the channel. On the house's own channels it always is: only those whom
-    /// an operator's token let in are there.
+    /// Whether this is the owner's own identity on the channel. On the house's own channels it always is: only those
+    /// whom an operator's token let in are there.
     pub fn is_owners(&self, tenant: &TenantId, channel: &str, identity: &str) -> bool {
         let named = self.inner.parts.owner.get(channel);
         super::people::HOUSE_CHANNELS.contains(&channel)

@@ -1,5 +1,5 @@
-//! Somebody says more in a conversation in which an earlier message waits for its next try: they are there and may know that
-//! it works again, so that try is made now. It stays the first in its lane.
+//! Somebody says more in a conversation in which an earlier message waits for its next try: they are there and may know
+//! that it works again, so that try is made now. It stays the first in its lane.
 
 use uuid::Uuid;
 

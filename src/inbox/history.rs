@@ -78,9 +78,9 @@ fn would_lower(label: &Label, to: &Label) -> bool {
 }
 
 impl Inbox {
-    /// The conversation of this lane before the message `request`, oldest first: what those may learn who may learn what
-    /// the request says. What somebody less trusted said comes as a reference, which costs no trust; `inspect` answers
-    /// questions about it, and `message_read` tells it.
+    /// The conversation of this lane before the message `request`, oldest first: what those may learn who may learn
+    /// what the request says. What somebody less trusted said comes as a reference, which costs no trust; `inspect`
+    /// answers questions about it, and `message_read` tells it.
     pub async fn history(&self, lane: &Lane, request: &RequestContext) -> Result<Vec<Value>, StoreError> {
         let (tenant, label) = (&request.tenant_id, request.label());
         let letters = request.source_channel == "email";

@@ -87,8 +87,8 @@ impl Lanes {
         self.waiting.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Takes a message in, if there is room and it is not known already. What strangers fill leaves half as much again to
-    /// people who are known, and as much again to the household's own.
+    /// Takes a message in, if there is room and it is not known already. What strangers fill leaves half as much again
+    /// to people who are known, and as much again to the household's own.
     pub fn offer(&self, item: Item) {
         let mut waiting = self.lock();
         if waiting.known.contains(&item.request) {

@@ -1,7 +1,7 @@
 //! How much a stranger may send: so many messages within an hour and within a day, whoever else sends what.
 //!
-//! What counts are the rows, so that no restart forgets a limit and several daemons share it. Two that take messages at the
-//! same moment may let a few more through; nobody's session is the cheaper for it, for that budgets are there.
+//! What counts are the rows, so that no restart forgets a limit and several daemons share it. Two that take messages at
+//! the same moment may let a few more through; nobody's session is the cheaper for it, for that budgets are there.
 
 use std::collections::HashMap;
 

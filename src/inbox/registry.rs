@@ -38,8 +38,8 @@ impl Eligibility {
         }
     }
 
-    /// As [`Eligibility::at`], for one that was `was` when somebody last looked: a time in which nobody looked, as before
-    /// a start or while the machine slept, is no silence.
+    /// As [`Eligibility::at`], for one that was `was` when somebody last looked: a time in which nobody looked, as
+    /// before a start or while the machine slept, is no silence.
     pub(super) fn after(
         was: Option<Self>,
         last_seen: Timestamp,

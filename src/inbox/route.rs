@@ -99,8 +99,8 @@ impl Pass<'_> {
         super::classify::parts(self).await
     }
 
-    /// Whether a stranger speaks in a group. He may neither go where the group's conversation went nor take it elsewhere: its
-    /// lane is not his alone.
+    /// Whether a stranger speaks in a group. He may neither go where the group's conversation went nor take it
+    /// elsewhere: its lane is not his alone.
     fn is_outsider(&self) -> bool {
         self.claimed.context.group && self.claimed.context.trust == Trust::Stranger
     }

@@ -64,8 +64,8 @@ pub enum Withdrawn {
     UnderWay(Option<Uuid>),
 }
 
-/// The rows that butlers keep of what was handed to them, and of what they asked. The crate that owns them stands above this
-/// one and is given at boot. Each method works in the caller's transaction, which is of the owner's role.
+/// The rows that butlers keep of what was handed to them, and of what they asked. The crate that owns them stands above
+/// this one and is given at boot. Each method works in the caller's transaction, which is of the owner's role.
 ///
 /// ```
 /// use async_trait::async_trait;
@@ -108,8 +108,8 @@ pub trait HandedWork: Send + Sync {
     /// Ends the row of a settlement. `false`: its claim does not hold the row any more.
     async fn end(&self, tx: &mut Tx<'_>, settlement: &Settlement<'_>, now: Timestamp) -> Result<bool, StoreError>;
 
-    /// Puts the answer of a settlement where the question is: the butler that asked, and what it is told. Returns whether
-    /// the answer came too late to be waited for and is new work of that butler.
+    /// Puts the answer of a settlement where the question is: the butler that asked, and what it is told. Returns
+    /// whether the answer came too late to be waited for and is new work of that butler.
     async fn answer(
         &self,
         tx: &mut Tx<'_>,

@@ -1,9 +1,10 @@
 //! Whose turn it is. Pure.
 //!
-//! Those who wait stand in classes, by how far they are believed and how urgent they are, and within a class by who sent
-//! them. Each class has a weight. A class that was served waits its turn anew, the shorter the heavier it is; so the owner
-//! goes before people he knows and these before strangers, whatever strangers call urgent, and yet everybody goes at last.
-//! Within a class each sender has one turn after the other's, so that whoever sends much only makes his own wait longer.
+//! Those who wait stand in classes, by how far they are believed and how urgent they are, and within a class by who
+//! sent them. Each class has a weight. A class that was served waits its turn anew, the shorter the heavier it is; so
+//! the owner goes before people he knows and these before strangers, whatever strangers call urgent, and yet everybody
+//! goes at last. Within a class each sender has one turn after the other's, so that whoever sends much only makes his
+//! own wait longer.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -119,8 +120,8 @@ impl OwnersHand {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes what `choose` gives: the row, and how far it is believed. `choose` is told whether only the household's own
-    /// may be taken.
+    /// Takes what `choose` gives: the row, and how far it is believed. `choose` is told whether only the household's
+    /// own may be taken.
     pub fn take<T>(&self, choose: impl FnOnce(bool) -> Option<T>, of: impl FnOnce(&T) -> (Uuid, Trust)) -> Option<T> {
         let mut held = self.held();
         let taken = choose(held.len() >= self.others)?;

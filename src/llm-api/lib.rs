@@ -1,5 +1,5 @@
-//! What the vendors' model APIs look like from outside, once for everybody who speaks them: the agent, which calls them;
-//! the gateway, which stands in between; and the scripted model, which plays them.
+//! What the vendors' model APIs look like from outside, once for everybody who speaks them: the agent, which calls
+//! them; the gateway, which stands in between; and the scripted model, which plays them.
 //!
 //! Everything here is pure: paths and documents are read and made, nobody is called.
 

@@ -12,8 +12,8 @@ pub const MAX_FACT: usize = 8 * 1024;
 /// Most bytes of an episode.
 pub const MAX_EPISODE: usize = 16 * 1024;
 
-/// The text without the blocks that a session was told from memory: their head, and what stands between two lines of one
-/// fence. A fence that is not closed takes the rest along.
+/// The text without the blocks that a session was told from memory: their head, and what stands between two lines of
+/// one fence. A fence that is not closed takes the rest along.
 pub fn without_memory(text: &str) -> String {
     if !text.contains("memory-") && !text.contains(HEAD) {
         return text.to_owned();

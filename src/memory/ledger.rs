@@ -1,8 +1,8 @@
 //! Which memories were purged, in a file beside the database: their ids, and nothing of what they said.
 //!
 //! A backup from before a purge has the purged words still. Whoever restores it into the same data directory finds them
-//! purged again: the file is written before the purge is committed and read whenever a butler starts, before anybody can
-//! ask its memory. So a purge that dies in between is carried out at the next start.
+//! purged again: the file is written before the purge is committed and read whenever a butler starts, before anybody
+//! can ask its memory. So a purge that dies in between is carried out at the next start.
 
 use std::collections::BTreeMap;
 use std::io::Write;

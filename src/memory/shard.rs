@@ -1,5 +1,5 @@
-//! The indexes of one butler, one for each tenant: made from rows when they are asked for, kept in step by the numbers of
-//! the rows' changes, given up when they take too much.
+//! The indexes of one butler, one for each tenant: made from rows when they are asked for, kept in step by the numbers
+//! of the rows' changes, given up when they take too much.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};

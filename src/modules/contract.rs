@@ -212,8 +212,8 @@ pub trait Factory: Send + Sync {
 
 /// One butler's module.
 ///
-/// A butler's boot calls `manifest`, `migrations`, `credentials`, `start`, `channels`, `schedules`, `jobs` and `tools`, in
-/// this order. An error ends the module and those that depend on it, not its butler.
+/// A butler's boot calls `manifest`, `migrations`, `credentials`, `start`, `channels`, `schedules`, `jobs` and `tools`,
+/// in this order. An error ends the module and those that depend on it, not its butler.
 ///
 /// # Examples
 ///

@@ -26,9 +26,9 @@ impl Inbound {
         Self { inbox: self.inbox.clone(), channels: own.cloned().collect() }
     }
 
-    /// Takes in a message in the words of `ingest.v1`. It is committed when this returns; the same message again gets the
-    /// same `request_id`. How far its sender is believed is looked up among the household's contacts, if the module says that the
-    /// channel has proven who writes (`sender.authenticated`).
+    /// Takes in a message in the words of `ingest.v1`. It is committed when this returns; the same message again gets
+    /// the same `request_id`. How far its sender is believed is looked up among the household's contacts, if the module
+    /// says that the channel has proven who writes (`sender.authenticated`).
     pub async fn accept(&self, tenant: &TenantId, message: Map<String, Value>) -> Result<Accepted, AcceptError> {
         let channel = message.get("source").and_then(|source| source.get("channel")).and_then(Value::as_str);
         match channel {

@@ -40,8 +40,8 @@ impl Live {
         Self { handle: self.handle.clone(), own, board: board.clone() }
     }
 
-    /// Puts tools in the place of those that the module has, for the next call and the next session. Before the butler's
-    /// tools are gathered it does nothing: then the module is asked for them.
+    /// Puts tools in the place of those that the module has, for the next call and the next session. Before the
+    /// butler's tools are gathered it does nothing: then the module is asked for them.
     ///
     /// # Errors
     /// One is not in the module's manifest, or is called like somebody else's.

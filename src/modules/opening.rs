@@ -17,7 +17,8 @@ pub const OPENING_BUDGET: usize = 4000;
 pub struct Lines {
     /// Whole lines of Markdown; where the budget ends in the middle, the last lines are left out.
     pub text: String,
-    /// The least trusted words in it. Lines below the trust of the session that begins are left out: they would lower it.
+    /// The least trusted words in it. Lines below the trust of the session that begins are left out: they would lower
+    /// it.
     pub seen: Trust,
 }
 

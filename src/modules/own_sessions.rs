@@ -25,11 +25,12 @@ pub struct ModuleSessions {
 
 /// What a session is started for.
 pub enum Cause<'a> {
-    /// A call of one of the module's tools. Where a session made it, the new one stands one deeper under it, is trusted no
-    /// more than what that one was shown, and is refused where it would have to wait for a slot: the caller may hold it.
+    /// A call of one of the module's tools. Where a session made it, the new one stands one deeper under it, is trusted
+    /// no more than what that one was shown, and is refused where it would have to wait for a slot: the caller may hold
+    /// it.
     Call(&'a ToolCall),
-    /// The module's own doing for this tenant. `trust`: of the least trusted words in prompt and context. It waits for its
-    /// place behind what people wait for.
+    /// The module's own doing for this tenant. `trust`: of the least trusted words in prompt and context. It waits for
+    /// its place behind what people wait for.
     Own { tenant: TenantId, trust: Trust },
 }
 

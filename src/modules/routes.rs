@@ -1,4 +1,5 @@
-//! HTTP routes of modules: declared with the scope that a token needs, served by the admin port while their butler is up.
+//! HTTP routes of modules: declared with the scope that a token needs, served by the admin port while their butler is
+//! up.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, RwLock};

@@ -39,8 +39,8 @@ impl Conversation {
     }
 }
 
-/// A way out of the household. A channel knows nothing of rows: the pump hands it a delivery, and it says what became of
-/// the try.
+/// A way out of the household. A channel knows nothing of rows: the pump hands it a delivery, and it says what became
+/// of the try.
 ///
 /// # Examples
 ///

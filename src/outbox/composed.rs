@@ -7,8 +7,9 @@ use base::text::plain_identity;
 use base::{TenantId, Trust};
 
 impl Outbox {
-    /// What is for the owner and was made by somebody less has links that do nothing: whatever shows it, an app, a preview
-    /// or a page, fetches nothing, and what their addresses carry is named. What others get is as it was written.
+    /// What is for the owner and was made by somebody less has links that do nothing: whatever shows it, an app, a
+    /// preview or a page, fetches nothing, and what their addresses carry is named. What others get is as it was
+    /// written.
     ///
     /// `trust`: of the delivery's row. `at_home`: its channel does not leave the house.
     pub(super) fn composed(&self, delivery: Delivery, trust: Trust, at_home: bool) -> Delivery {

@@ -30,8 +30,8 @@ pub struct OutboxParts {
     pub conversation: ConversationLog,
     /// The switchboard's schema.
     pub switchboard: String,
-    /// Whom the household knows by a name or id, by an identity, of a tenant, each of which is SQL: a query of rows of `id`,
-    /// `name`, `channel` and `identity`, one for each way to reach somebody.
+    /// Whom the household knows by a name or id, by an identity, of a tenant, each of which is SQL: a query of rows of
+    /// `id`, `name`, `channel` and `identity`, one for each way to reach somebody.
     pub people_called: fn(&str, &str, &str) -> String,
     /// Where notices to owners come from.
     pub notices: NoticeSources,

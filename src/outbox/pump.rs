@@ -133,7 +133,8 @@ impl Handler for Deliveries {
         self.rows.recover().await
     }
 
-    /// A row of a lane is claimed only where no claim is on any other, so what nobody holds any more is given back first.
+    /// A row of a lane is claimed only where no claim is on any other, so what nobody holds any more is given back
+    /// first.
     async fn prepare(&self, in_hand: &[Uuid]) -> Result<(), StoreError> {
         self.table().give_back_lapsed(self.db(), Duration::ZERO, in_hand).await.map(drop)
     }

@@ -1,8 +1,8 @@
 //! Control groups (cgroup v2), where a part of their tree is ours: one group a session, below the daemon's own.
 //!
-//! A group bounds the memory and the number of processes of a session as a whole, and one write kills all of it, however
-//! fast it forks. It needs a part of the tree that was handed to us (`Delegate=` of systemd, or a container's own root):
-//! in any other part somebody else makes the groups, and two who do so undo each other's work.
+//! A group bounds the memory and the number of processes of a session as a whole, and one write kills all of it,
+//! however fast it forks. It needs a part of the tree that was handed to us (`Delegate=` of systemd, or a container's
+//! own root): in any other part somebody else makes the groups, and two who do so undo each other's work.
 
 use std::ffi::CString;
 use std::fs;

@@ -142,8 +142,8 @@ unsafe fn run(
 /// Forks, into `group` where there is one.
 ///
 /// # Safety
-/// As of fork in a process of several threads. The C library has not noticed this fork: calls that it does for all threads
-/// of a process, such as its `setuid`, must not be made in the child.
+/// As of fork in a process of several threads. The C library has not noticed this fork: calls that it does for all
+/// threads of a process, such as its `setuid`, must not be made in the child.
 unsafe fn fork(group: Option<&OwnedFd>) -> io::Result<libc::pid_t> {
     // SAFETY: zeroed arguments ask for a plain fork; the kernel reads as many bytes as are said.
     unsafe {

@@ -3,14 +3,15 @@
 //! How a child is held:
 //!
 //! * It leads a session and a process group of its own, dies with the daemon (`PR_SET_PDEATHSIG`), gains no privileges,
-//!   and has three descriptors: standard input is `/dev/null`, one file opened for reading or a pipe, the others are pipes.
+//!   and has three descriptors: standard input is `/dev/null`, one file opened for reading or a pipe, the others are
+//!   pipes.
 //! * It is the subreaper of its own descendants. A process that detaches from it (`setsid`, double fork) is handed to
 //!   it and not to init, so that the tree under it is whole as long as it lives.
 //! * It is in a sandbox (`sandbox/`): Landlock and seccomp, as far as the kernel has them.
-//! * It carries a mark: an otherwise unused resource limit (`RLIMIT_LOCKS`, without effect since Linux 2.4.25) is set to
-//!   a number derived from the session's id. Every descendant inherits it, whatever it does with its environment, its
-//!   working directory, its session or its parents, and `/proc/<pid>/limits` shows it, after a `kill -9` of the daemon
-//!   too. Thus a session's id alone is enough to find what is left of it.
+//! * It carries a mark: an otherwise unused resource limit (`RLIMIT_LOCKS`, without effect since Linux 2.4.25) is set
+//!   to a number derived from the session's id. Every descendant inherits it, whatever it does with its environment,
+//!   its working directory, its session or its parents, and `/proc/<pid>/limits` shows it, after a `kill -9` of the
+//!   daemon too. Thus a session's id alone is enough to find what is left of it.
 //!
 //! So what belongs to a session is: what carries its mark, what is in the leader's session, and what hangs below one
 //! of these. The leader's pid can't be reused meanwhile, because it stays unreaped until nothing is left.

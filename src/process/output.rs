@@ -106,8 +106,8 @@ impl Lines {
         }
     }
 
-    /// The next line, if all of it was read already. To be asked between two calls of [`Lines::next`], it spares whoever
-    /// waits for other things too the waiting: in a flood there are thousands of lines to one read.
+    /// The next line, if all of it was read already. To be asked between two calls of [`Lines::next`], it spares
+    /// whoever waits for other things too the waiting: in a flood there are thousands of lines to one read.
     pub fn at_hand(&mut self) -> Option<Line> {
         if self.total > self.limits.total { None } else { self.take() }
     }

@@ -110,8 +110,8 @@ impl Plan {
         // SAFETY: system calls on plain values and on pointers to locals or to memory of before the fork.
         unsafe {
             self.progress.at(1);
-            // Past the C library, which refuses the two signals that it keeps for itself and so lets a parent's "ignore"
-            // through. The kernel's `struct sigaction` is at most this long, and zeroed it says "default".
+            // Past the C library, which refuses the two signals that it keeps for itself and so lets a parent's
+            // "ignore" through. The kernel's `struct sigaction` is at most this long, and zeroed it says "default".
             let default = [0u64; 4];
             for signal in 1..=64 {
                 // KILL and STOP refuse, rightly.
@@ -168,7 +168,8 @@ impl Plan {
     }
 }
 
-/// Marks every descriptor above 2 as closed by exec. They are not closed now, because one of them reports a failed exec.
+/// Marks every descriptor above 2 as closed by exec. They are not closed now, because one of them reports a failed
+/// exec.
 unsafe fn close_on_exec() -> io::Result<()> {
     // SAFETY: system calls on plain values.
     unsafe {

@@ -65,8 +65,8 @@ impl Deref for Table {
 }
 
 impl Table {
-    /// Whether this number, of a pid or a group that was alive when the table was made, still means the same if it means
-    /// anything: numbers are given in a circle, and the circle has not come to it since.
+    /// Whether this number, of a pid or a group that was alive when the table was made, still means the same if it
+    /// means anything: numbers are given in a circle, and the circle has not come to it since.
     pub fn still_means(&self, number: i32) -> bool {
         let Some((before, now)) = self.last.zip(last_pid()) else { return false };
         let given = if before <= now { before < number && number <= now } else { number > before || number <= now };

@@ -96,9 +96,9 @@ impl ProcessTree {
             self.clean_passes = 0;
             return false;
         }
-        // Something may have forked behind our back where something had to be killed, or was never seen before, or was gone
-        // before it could be looked at. The last is often somebody else's, so it does not count for ever, nor where a
-        // control group names all of its members.
+        // Something may have forked behind our back where something had to be killed, or was never seen before, or was
+        // gone before it could be looked at. The last is often somebody else's, so it does not count for ever, nor
+        // where a control group names all of its members.
         self.looks += 1;
         let missed = table.vanished && self.group.is_none() && self.looks <= MANY_LOOKS;
         let unsure = grown || missed;
@@ -182,8 +182,8 @@ fn below(table: &[Stat], known: &mut ProcessSet) {
 }
 
 /// Kills groups that members of the session were in. A process that goes on as its own child time and again is gone
-/// before it is its turn, but its group is not. The groups are the session's alone: nobody joins one from outside of the
-/// session in which it was made, and that was made by the leader or below it.
+/// before it is its turn, but its group is not. The groups are the session's alone: nobody joins one from outside of
+/// the session in which it was made, and that was made by the leader or below it.
 fn kill_groups(table: &Table, groups: HashSet<i32>) {
     // SAFETY: plain system calls.
     let own = unsafe { libc::getpgrp() };

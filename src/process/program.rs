@@ -3,8 +3,8 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// The program of this name on the daemon's PATH, or at this absolute path; `None`: there is none that can be run. Links
-/// stay as they are.
+/// The program of this name on the daemon's PATH, or at this absolute path; `None`: there is none that can be run.
+/// Links stay as they are.
 pub fn find(wanted: &str) -> Option<PathBuf> {
     let given = Path::new(wanted);
     if given.is_absolute() {

@@ -118,7 +118,8 @@ impl ProcessSupervisor {
     }
 
     /// Kills what sessions of the daemon's last run left behind: every process that carries one of their marks, and the
-    /// group and the descendants of a recorded child whose pid, start time and boot all agree. Others are never touched.
+    /// group and the descendants of a recorded child whose pid, start time and boot all agree. Others are never
+    /// touched.
     pub async fn kill_leftovers(&self, leftovers: &[Leftover]) -> Result<Cleared, ChildError> {
         let mut all = Cleared::default();
         let mut answers = Vec::new();

@@ -1,8 +1,8 @@
 //! Who a household's children run as, where the daemon is root.
 //!
-//! A user that other programs of the machine run as, as `nobody` is, reads a child's environment in `/proc`, and with it
-//! the session's token. So each session has a user of its own, out of numbers that nothing else uses: no neighbour and no
-//! other session shares it.
+//! A user that other programs of the machine run as, as `nobody` is, reads a child's environment in `/proc`, and with
+//! it the session's token. So each session has a user of its own, out of numbers that nothing else uses: no neighbour
+//! and no other session shares it.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;

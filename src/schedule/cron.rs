@@ -1,8 +1,8 @@
 //! Cron expressions in a time zone: five fields, seconds optional, names allowed.
 //!
-//! On days with a change of the clock: where the hours are named (`30 2 * * *`, `0 8-20/2 * * *`), each local time fires
-//! once, a time that does not exist right after the gap and a repeated one in its first pass. Where the hours are not
-//! named (`*/15 * * * *`), real time counts: nothing in a gap, and both passes of a repeated hour.
+//! On days with a change of the clock: where the hours are named (`30 2 * * *`, `0 8-20/2 * * *`), each local time
+//! fires once, a time that does not exist right after the gap and a repeated one in its first pass. Where the hours are
+//! not named (`*/15 * * * *`), real time counts: nothing in a gap, and both passes of a repeated hour.
 
 use std::time::Duration;
 

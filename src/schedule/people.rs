@@ -38,7 +38,8 @@ impl Scheduler {
         Ok(rows.iter().map(|row| row.get("id")).collect())
     }
 
-    /// What starts the sessions of a schedule, as their rows have it. `None`: this butler and tenant have no such schedule.
+    /// What starts the sessions of a schedule, as their rows have it. `None`: this butler and tenant have no such
+    /// schedule.
     pub async fn source_of_sessions(&self, tenant: &TenantId, id: Uuid) -> Result<Option<String>, StoreError> {
         source_of_sessions(&mut self.worker().store.tenant(tenant).await?, id).await
     }

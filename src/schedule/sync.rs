@@ -84,8 +84,8 @@ fn declared(butler: &str, entries: &[ScheduleEntry], house: Vec<BuiltInSchedule>
 
 /// As its row is to be, after what its row was.
 ///
-/// A kept schedule keeps its next time, so that a due time that passed while butlerd was down is not forgotten. One that
-/// was switched off meanwhile has missed nothing.
+/// A kept schedule keeps its next time, so that a due time that passed while butlerd was down is not forgotten. One
+/// that was switched off meanwhile has missed nothing.
 fn after(
     old: Option<TaskRow>,
     mut task: TaskRow,

@@ -118,8 +118,8 @@ impl Database {
         super::replay::places(self.owner.unscoped().await?.raw()).await
     }
 
-    /// The butler's schema and roles, made when missing, and what they were when they were made where they changed since;
-    /// then its store. Migrations run separately.
+    /// The butler's schema and roles, made when missing, and what they were when they were made where they changed
+    /// since; then its store. Migrations run separately.
     pub async fn provision(&self, butler: &ButlerName, schema: &str) -> Result<Store, StoreError> {
         let store = {
             let mut stores = self.stores.lock().await;
@@ -323,8 +323,8 @@ impl Store {
         }
     }
 
-    /// What the daemon hands to those functions of `shared` that a roster's SQL must not call (`shared.by_daemon`): as a
-    /// bound parameter, which no other SQL sees.
+    /// What the daemon hands to those functions of `shared` that a roster's SQL must not call (`shared.by_daemon`): as
+    /// a bound parameter, which no other SQL sees.
     pub fn seal(&self) -> Secret<String> {
         self.roles.seal()
     }

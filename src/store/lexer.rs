@@ -175,8 +175,8 @@ pub fn name(token: &Token<'_>) -> Option<String> {
     }
 }
 
-/// Finds what would escape the household's clock or a connection's tenant. `bodies`: looks into dollar-quoted texts too,
-/// which are the bodies of functions in a migration.
+/// Finds what would escape the household's clock or a connection's tenant. `bodies`: looks into dollar-quoted texts
+/// too, which are the bodies of functions in a migration.
 pub fn forbidden(sql: &str, bodies: bool) -> Vec<Forbidden> {
     let list = tokens(sql);
     let mut found = Vec::new();

@@ -189,8 +189,8 @@ pub(super) async fn ensure_history(client: &impl GenericClient, schema: &str) ->
 /// Applies what `schema` lacks of `chains`, in order. Returns how many files were applied.
 ///
 /// `client` is a connection of the daemon's role that nothing else uses meanwhile; its search_path is only set inside
-/// transactions. Every file runs in one transaction with its history row and the grants of what the file brought; a file
-/// of a roster with the rights of `roster` alone.
+/// transactions. Every file runs in one transaction with its history row and the grants of what the file brought; a
+/// file of a roster with the rights of `roster` alone.
 pub(super) async fn run(
     client: &mut Client,
     schema: &str,
@@ -233,7 +233,8 @@ async fn refuse_stored(client: &Client, chain: &Chain, roster: &RosterOwner) -> 
     Err(MigrationError::Leak { file, relation, problem })
 }
 
-/// What of the chain is still to do; refuses a changed file and a newer database, and rights a kept text that was changed.
+/// What of the chain is still to do; refuses a changed file and a newer database, and rights a kept text that was
+/// changed.
 async fn pending(client: &Client, schema: &str, chain: &Chain) -> Result<Vec<Migration>, MigrationError> {
     let rows = client
         .query(&sql::applied(schema), &[&chain.name])
@@ -317,7 +318,8 @@ async fn apply(
 }
 
 impl RosterOwner {
-    /// Applies these files of a chain, in order. `daemon` is a connection of the daemon's role that holds the chain's lock.
+    /// Applies these files of a chain, in order. `daemon` is a connection of the daemon's role that holds the chain's
+    /// lock.
     async fn apply(&self, daemon: &Client, chain: &Chain, files: &[Migration]) -> Result<(), MigrationError> {
         let mut client = self.log_in().await?;
         let taken = shipped_functions()?;

@@ -27,8 +27,8 @@ const CREATE: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scope {
     tenant: TenantId,
-    /// What rows written under it carry on. `None`: the house's own work, which moves rows on and puts nothing that it reads
-    /// into others.
+    /// What rows written under it carry on. `None`: the house's own work, which moves rows on and puts nothing that it
+    /// reads into others.
     label: Option<Label>,
     /// `None` while the clock is the real one.
     now: Option<String>,

@@ -168,8 +168,8 @@ async fn roster_file(tx: &Transaction<'_>, file: &Applied, owner: &str) -> Resul
     Ok(())
 }
 
-/// Runs statements of a roster, or on tables of a roster, as the role that owns them; returns how many rows the last one
-/// touched. They run in a function of that role, in which the server refuses to become anybody else.
+/// Runs statements of a roster, or on tables of a roster, as the role that owns them; returns how many rows the last
+/// one touched. They run in a function of that role, in which the server refuses to become anybody else.
 pub async fn as_owner(
     tx: &Transaction<'_>,
     schema: &str,

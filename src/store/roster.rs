@@ -1,8 +1,8 @@
 //! The files of a roster, applied by a role of their own.
 //!
-//! What a roster's file says is somebody else's program. It runs in a session that logged in as the owner of what it makes:
-//! no superuser, and none to go back to. The history is written in the same transaction, by a function of the daemon's
-//! role that knows beforehand what it is to write.
+//! What a roster's file says is somebody else's program. It runs in a session that logged in as the owner of what it
+//! makes: no superuser, and none to go back to. The history is written in the same transaction, by a function of the
+//! daemon's role that knows beforehand what it is to write.
 
 use tokio_postgres::{Client, Config};
 

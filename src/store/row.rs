@@ -1,7 +1,7 @@
 //! Rows as structs: a field stands for the column of its name.
 
-/// Declares a struct and how it is read from a row: each field is the column of its name, or what is made of the row. It
-/// panics, as `Row::get` does, where the statement has no such column or one of another type, which a test of the
+/// Declares a struct and how it is read from a row: each field is the column of its name, or what is made of the row.
+/// It panics, as `Row::get` does, where the statement has no such column or one of another type, which a test of the
 /// statement sees.
 ///
 /// ```

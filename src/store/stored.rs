@@ -2,7 +2,8 @@
 //!
 //! Such code runs under whichever role touches its table, and on connections that others get afterwards. So none of it
 //! changes the session (settings, roles, locks), defines anything, or runs SQL whose text nobody has read. The rule is
-//! checked on what the server has stored, after all of a roster's files: what a file's text shows or hides is no matter.
+//! checked on what the server has stored, after all of a roster's files: what a file's text shows or hides is no
+//! matter.
 
 use std::sync::OnceLock;
 
@@ -98,8 +99,8 @@ fn begins_statement(list: &[(usize, Token<'_>)], n: usize) -> bool {
     }
 }
 
-/// What is wrong with an EXECUTE, of which this is what follows. Its text must stand there: as it is, or as a format whose
-/// places are names and literals.
+/// What is wrong with an EXECUTE, of which this is what follows. Its text must stand there: as it is, or as a format
+/// whose places are names and literals.
 fn executed(rest: &[(usize, Token<'_>)]) -> Option<String> {
     let unread = || Some("EXECUTE of a text that does not stand there".to_owned());
     let text = |n: usize| match rest.get(n) {
@@ -154,8 +155,8 @@ fn closing(list: &[(usize, Token<'_>)]) -> Option<usize> {
     None
 }
 
-/// A format with something harmless in each of its places; `None`, where a place takes more than a name or a literal, or
-/// is a part of another name or a function's name.
+/// A format with something harmless in each of its places; `None`, where a place takes more than a name or a literal,
+/// or is a part of another name or a function's name.
 fn filled(form: &str) -> Option<String> {
     let glues = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$' | '"' | '\'' | '&' | '%') || !c.is_ascii();
     let mut out = String::new();
@@ -178,8 +179,8 @@ fn filled(form: &str) -> Option<String> {
     Some(out)
 }
 
-/// Looks at what a roster's files have made in a schema; `owner` is the role that owns it. The name of what may not stay,
-/// and what is wrong with it.
+/// Looks at what a roster's files have made in a schema; `owner` is the role that owns it. The name of what may not
+/// stay, and what is wrong with it.
 pub(super) async fn problem(
     client: &impl GenericClient,
     schema: &str,

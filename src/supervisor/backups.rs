@@ -1,7 +1,8 @@
-//! Backups on a schedule: when the next one is due, which ones are there, which go, and what is told when there is none.
+//! Backups on a schedule: when the next one is due, which ones are there, which go, and what is told when there is
+//! none.
 //!
-//! When one is due follows from the times in the names of those that are there, so neither a restart nor a crash changes
-//! it. A file has its name only once it was read back whole, and an older one goes only after that.
+//! When one is due follows from the times in the names of those that are there, so neither a restart nor a crash
+//! changes it. A file has its name only once it was read back whole, and an older one goes only after that.
 
 use std::fs;
 use std::io;
@@ -158,8 +159,8 @@ impl Backups {
         }
     }
 
-    /// Tells the owner once that the last good one is too old, and once that this is over. `told`: he was told that it is;
-    /// whether he is now is returned.
+    /// Tells the owner once that the last good one is too old, and once that this is over. `told`: he was told that it
+    /// is; whether he is now is returned.
     async fn tell(&self, made_at: Timestamp, told: bool) -> bool {
         let (state, now) = (self.status(), self.now());
         let every = HumanDuration(self.every.unsigned_abs());

@@ -255,8 +255,8 @@ impl Entry {
         self.live(running, booted, (&group, stop)).await
     }
 
-    /// A machine that fails takes every boot along, and that says nothing of the butler. Returns whether it was that, once
-    /// it is over or the butler is to stop.
+    /// A machine that fails takes every boot along, and that says nothing of the butler. Returns whether it was that,
+    /// once it is over or the butler is to stop.
     async fn waits_for_machine(&self, failure: &BootError, begun: Instant) -> bool {
         let machine = self.services.db.machine();
         if !machine.failed_since(begun).await {

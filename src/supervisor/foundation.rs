@@ -145,8 +145,8 @@ pub fn owner_login(master_key: &MasterKey) -> Secret<String> {
     Secret::new(derive(master_key.bytes(), "owner"))
 }
 
-/// How many connections the server accepts at least for so many butlers: each keeps one at rest and wants some more when it
-/// starts and works; the household's own come on top.
+/// How many connections the server accepts at least for so many butlers: each keeps one at rest and wants some more
+/// when it starts and works; the household's own come on top.
 fn needed_by(butlers: usize) -> u32 {
     u32::try_from(butlers).unwrap_or(u32::MAX).saturating_mul(3).saturating_add(20)
 }

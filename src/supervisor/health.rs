@@ -19,8 +19,8 @@ use store::Database;
 const EVERY: Duration = Duration::from_millis(500);
 /// How often a file is written although nothing seems wrong: a disk that sleeps is left alone in between.
 const WRITE_EVERY: Duration = Duration::from_secs(10);
-/// A probe that is out for so long makes the household not ready: with the time until it is sent, people are told within
-/// two seconds.
+/// A probe that is out for so long makes the household not ready: with the time until it is sent, people are told
+/// within two seconds.
 const SLOW: Duration = Duration::from_millis(750);
 /// A probe that is out for so long is a fault: work is begun no more. A machine under load answers late, too.
 const SILENT: Duration = Duration::from_secs(5);

@@ -60,8 +60,8 @@ async fn everything(db: &Database, butlers: &[ButlerConfig]) -> Result<Vec<Mista
     Ok(found)
 }
 
-/// Makes the butler's tables. The inner error: what is wrong with its own migrations; then its statements have nothing to
-/// stand on.
+/// Makes the butler's tables. The inner error: what is wrong with its own migrations; then its statements have nothing
+/// to stand on.
 async fn tables(db: &Database, butler: &ButlerConfig) -> Result<Result<Store, Option<Mistake>>, StoreError> {
     let (name, schema) = (&butler.name, &butler.db.schema);
     let store = db.provision(name, schema).await?;

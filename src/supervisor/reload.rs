@@ -107,8 +107,8 @@ impl Step {
 }
 
 impl Supervisor {
-    /// Takes up the roster as it is now. Returns once all is done, the draining of changed and removed butlers included;
-    /// one reload at a time.
+    /// Takes up the roster as it is now. Returns once all is done, the draining of changed and removed butlers
+    /// included; one reload at a time.
     pub async fn reload(&self) -> Result<Reloaded, ReloadError> {
         let _settling = self.inner.settling.lock().await;
         if self.inner.closing.is_cancelled() {
@@ -132,8 +132,8 @@ impl Supervisor {
         Ok(Reloaded { butlers, restart_for })
     }
 
-    /// The household as it is on the disk, and the mistakes of each butler by the measure of `butlerd check`: who runs is
-    /// not stopped to be started with less than it has.
+    /// The household as it is on the disk, and the mistakes of each butler by the measure of `butlerd check`: who runs
+    /// is not stopped to be started with less than it has.
     fn read_again(&self) -> Result<(Household, BTreeMap<String, String>), ReloadError> {
         let (origin, services) = (&self.inner.origin, self.services());
         let now = origin.read_again(&services.config, &services.catalog).map_err(ReloadError::Config)?;
@@ -150,7 +150,8 @@ impl Supervisor {
         Ok((now, broken.into_iter().map(|b| (b.name, told(&b.mistakes))).collect()))
     }
 
-    /// Tries on a scratch database what butlers that run would get to run: statements that it refuses are mistakes of theirs.
+    /// Tries on a scratch database what butlers that run would get to run: statements that it refuses are mistakes of
+    /// theirs.
     async fn rehearse_changes(&self, now: &Household, wrong: &mut BTreeMap<String, String>) {
         let entries = self.entries();
         let changed = |b: &&ButlerConfig| {
@@ -294,8 +295,8 @@ fn in_the_way(other: &Entry, config: &ButlerConfig) -> bool {
     other.config().is_some_and(|theirs| theirs.port == config.port || theirs.db.schema == config.db.schema)
 }
 
-/// What is to be done with each butler. `strict`: what is wrong with the files of some, so that they don't take the place
-/// of those that run.
+/// What is to be done with each butler. `strict`: what is wrong with the files of some, so that they don't take the
+/// place of those that run.
 fn plan(
     entries: &[Arc<Entry>],
     now: Household,

@@ -17,8 +17,9 @@ const HUNG: u32 = 30;
 /// The log's last lines.
 const LAST_LINES: Duration = Duration::from_millis(200);
 
-/// The first signal cancels `stop`. What has not ended by itself `within` that and [`LAST_STEPS`], or at a second signal, is
-/// ended at once, with exit code 1: children and the embedded database go with the process, and the next start makes it right.
+/// The first signal cancels `stop`. What has not ended by itself `within` that and [`LAST_STEPS`], or at a second
+/// signal, is ended at once, with exit code 1: children and the embedded database go with the process, and the next
+/// start makes it right.
 pub(super) fn listen(stop: CancellationToken, within: Duration) -> io::Result<()> {
     let mut signals = Signals::new([SIGTERM, SIGINT])?;
     let heard = move || {
@@ -44,8 +45,8 @@ pub(super) fn listen(stop: CancellationToken, within: Duration) -> io::Result<()
     thread::Builder::new().name("signals".to_owned()).spawn(heard).map(drop)
 }
 
-/// Ends the process when `is_watched` has denied it for [`HUNG`]: its runtime hangs or its watch has ended, so nobody else
-/// would. A process that was stopped for a while is not taken for one that hangs.
+/// Ends the process when `is_watched` has denied it for [`HUNG`]: its runtime hangs or its watch has ended, so nobody
+/// else would. A process that was stopped for a while is not taken for one that hangs.
 pub(super) fn end_when_hung(is_watched: Box<dyn Fn() -> bool + Send>) -> io::Result<()> {
     let look = move || {
         let mut missed = 0;

@@ -1,4 +1,5 @@
-//! Warnings and errors that come again and again: the first ones are written, of the others it is told how many they were.
+//! Warnings and errors that come again and again: the first ones are written, of the others it is told how many they
+//! were.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -37,7 +38,8 @@ struct Seen {
 }
 
 impl Repeats {
-    /// Whether the line is written. The same are lines of one place in the code with one text, whatever their fields say.
+    /// Whether the line is written. The same are lines of one place in the code with one text, whatever their fields
+    /// say.
     fn passes(&self, place: impl std::hash::Hash, level: Level, text: String, now: Instant) -> bool {
         let key = self.hasher.hash_one((place, &text));
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -57,8 +59,8 @@ impl Repeats {
         ended.map(left_out).filter(|(_, more, _)| *more > 0).collect()
     }
 
-    /// Tells of lines that were left out in a period that is over, or in any. Only the log's own thread and the end of the
-    /// process tell.
+    /// Tells of lines that were left out in a period that is over, or in any. Only the log's own thread and the end of
+    /// the process tell.
     pub fn tell(&self, all: bool) {
         for (level, more, text) in self.over((!all).then(Instant::now)) {
             if level == Level::ERROR {

@@ -1,5 +1,5 @@
-//! The way of the log's lines to standard error: a bounded queue and a thread of its own. Whoever logs never waits for a
-//! reader that stands still, and never fails with a disk that is full.
+//! The way of the log's lines to standard error: a bounded queue and a thread of its own. Whoever logs never waits for
+//! a reader that stands still, and never fails with a disk that is full.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -116,8 +116,8 @@ fn write(out: &mut impl Write, line: &[u8], torn: bool) -> bool {
     written
 }
 
-/// Starts the thread that writes to standard error. It holds no lock of the standard library's meanwhile, so that nobody
-/// who prints there waits for it.
+/// Starts the thread that writes to standard error. It holds no lock of the standard library's meanwhile, so that
+/// nobody who prints there waits for it.
 pub(crate) fn start(look: impl Fn() + Send + 'static) -> std::io::Result<()> {
     let out = std::fs::File::from(std::io::stderr().as_fd().try_clone_to_owned()?);
     let lines = LINES.clone();

@@ -1,10 +1,10 @@
-//! Messages that are stored before they are acknowledged, over `POST /api/ingest`, beside a bare committed INSERT of the
-//! same row into a table of the same shape and indexes through the same kind of pool, interleaved. And how soon a worker
-//! has claimed one.
+//! Messages that are stored before they are acknowledged, over `POST /api/ingest`, beside a bare committed INSERT of
+//! the same row into a table of the same shape and indexes through the same kind of pool, interleaved. And how soon a
+//! worker has claimed one.
 //!
-//! The measured messages are of ingestion tier `metadata`: they are at their end with being on record, so that no worker
-//! and no model takes part in the throughput. Those whose claim is timed go one at a time to a butler that takes none,
-//! which ends their way right after the claim.
+//! The measured messages are of ingestion tier `metadata`: they are at their end with being on record, so that no
+//! worker and no model takes part in the throughput. Those whose claim is timed go one at a time to a butler that takes
+//! none, which ends their way right after the claim.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

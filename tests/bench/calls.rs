@@ -1,5 +1,5 @@
-//! `tools/call` of `state_get` and `state_set` beside their floors, and of `measurement_latest`, which a roster declares in
-//! SQL, interleaved: a noisy minute hits all of them.
+//! `tools/call` of `state_get` and `state_set` beside their floors, and of `measurement_latest`, which a roster
+//! declares in SQL, interleaved: a noisy minute hits all of them.
 
 use serde_json::json;
 

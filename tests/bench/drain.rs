@@ -1,8 +1,8 @@
 //! How fast waiting messages leave, beside what their children alone would allow in the same run.
 //!
-//! A message of the owner's takes two sessions of the native agent with a scripted model that answers at once: one decides
-//! where it goes, the other answers. The floor starts the same two children bare, one after the other, as many pairs at once
-//! as the household runs sessions of each kind, against a butler's own port and the model itself.
+//! A message of the owner's takes two sessions of the native agent with a scripted model that answers at once: one
+//! decides where it goes, the other answers. The floor starts the same two children bare, one after the other, as many
+//! pairs at once as the household runs sessions of each kind, against a butler's own port and the model itself.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

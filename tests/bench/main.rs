@@ -2,14 +2,15 @@
 //!
 //! The parts run as processes of their own, all of them this very program with another first argument, so that each
 //! one's CPU time can be told apart: the daemon (`daemon`), the bare protocol library (`floor-sdk`), the bare database
-//! pool (`floor-sql`), the model gateway (`gateway`), the generator of load (`load`), and the children of sessions (`agent`, which the daemon starts).
+//! pool (`floor-sql`), the model gateway (`gateway`), the generator of load (`load`), and the children of sessions
+//! (`agent`, which the daemon starts).
 //!
-//! `BENCH_ONLY=boot,calls,accepts,gateway,trigger,strangers,drain,memory,overhead` names parts. `BENCH_ONLY=soak` is one that nobody else asks for: a thousand
-//! sessions of the child that misbehaves, and whether anything is left of them. In it, and in the overhead, this program
-//! plays that child as well.
+//! `BENCH_ONLY=boot,calls,accepts,gateway,trigger,strangers,drain,memory,overhead` names parts. `BENCH_ONLY=soak` is
+//! one that nobody else asks for: a thousand sessions of the child that misbehaves, and whether anything is left of
+//! them. In it, and in the overhead, this program plays that child as well.
 //!
-//! `route FILE` and `recall FILE` measure something else: how well messages are routed (`just bench-route`), and how much
-//! of what was said memory finds again (`just bench-recall`).
+//! `route FILE` and `recall FILE` measure something else: how well messages are routed (`just bench-route`), and how
+//! much of what was said memory finds again (`just bench-recall`).
 //!
 //! `BENCH_QUICK=1` is a short form: one round of a second each, and no wait for idle connections to be given back.
 //! A target that is missed is printed as such and fails nothing.

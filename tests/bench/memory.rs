@@ -1,5 +1,5 @@
-//! Memory at 100,000 memories of one tenant: how long a search and a session's block take inside the daemon, how soon an
-//! index is there, and what it weighs.
+//! Memory at 100,000 memories of one tenant: how long a search and a session's block take inside the daemon, how soon
+//! an index is there, and what it weighs.
 //!
 //! Beside them the database's own full text over the same rows, which is what answers while the index is made.
 

@@ -41,7 +41,8 @@ struct Told {
     finished_ns: u64,
 }
 
-/// In the daemon. Each session lasts a fifth of a second: those that run at once are at different points of their lives.
+/// In the daemon. Each session lasts a fifth of a second: those that run at once are at different points of their
+/// lives.
 pub async fn carry_out(supervisor: &Supervisor, load: Load) -> Result<Vec<Shares>, Failed> {
     let prompt = soak::prompt("start; call state_get {\"key\":\"k\"}; wait 200; finish");
     let one = |_| async {

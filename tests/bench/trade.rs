@@ -1,5 +1,5 @@
-//! How soon a new butler serves, and a tool of the roster in SQL beside its own statement, prepared on a connection of the same role with the same tenant:
-//! what the house adds to a statement between the call's arrival and its answer.
+//! How soon a new butler serves, and a tool of the roster in SQL beside its own statement, prepared on a connection of
+//! the same role with the same tenant: what the house adds to a statement between the call's arrival and its answer.
 
 use std::time::Instant;
 

@@ -1,25 +1,25 @@
-//! A child that misbehaves: it plays Claude Code for a household whose `spawner.clis.claude` names it, and does what its
-//! prompt says.
+//! A child that misbehaves: it plays Claude Code for a household whose `spawner.clis.claude` names it, and does what
+//! its prompt says.
 //!
 //! It reads the prompt as that program does (its standard input), finds its one MCP server as that program does
 //! (`--mcp-config`), and writes the same lines of JSON. Each line of the prompt that begins with `do ` is a step; all
 //! others are passed over. A step that tries something notes in the report whether it went well, with the error's name
-//! and what was found; the report is the run's result, unless `finish` says another text. So tests read in the session's
-//! `output` what a child could do.
+//! and what was found; the report is the run's result, unless `finish` says another text. So tests read in the
+//! session's `output` what a child could do.
 //!
 //! Speaking: `start` (shakes hands with the butler's server and says so), `start failed`, `say TEXT`,
 //! `call TOOL [JSON]`, `call-forever TOOL [JSON]`, `model` (one request to the model's API), `http ADDRESS TOKEN TOOL`
-//! (a call elsewhere, or as somebody else, whose token is in parts joined by `+`; `own` is its own), `finish [TEXT]`, `finish-turned`, `half` (of a line), `raw TEXT`,
-//! `flood stdout|stderr|both BYTES words|line|events|wide`, `spill FILE` (each line of the file, its token and its
-//! environment, in every encoding and on every way out).
+//! (a call elsewhere, or as somebody else, whose token is in parts joined by `+`; `own` is its own), `finish [TEXT]`,
+//! `finish-turned`, `half` (of a line), `raw TEXT`, `flood stdout|stderr|both BYTES words|line|events|wide`,
+//! `spill FILE` (each line of the file, its token and its environment, in every encoding and on every way out).
 //!
 //! Living: `wait MS`, `hang`, `deaf` (to every signal that can be ignored), `mute` (its output closed), `stop` (by
 //! SIGSTOP), `exit CODE`, `die SIGNAL`, `eat BYTES`, `undying` (no death signal with its parent), and
 //! `fork plain|setsid|double|hidden|unmarked|loud|hopper`, see [`family`].
 //!
 //! Looking around: `dump`, `survey PATH`, `read PATH`, `list PATH`, `write PATH`, `exec PATH`, `litter`, `tcp ADDRESS`,
-//! `mptcp ADDRESS`, `fastopen ADDRESS`, `udp ADDRESS`, `bind ADDRESS`, `unix PATH`, `abstract NAME`, `signal PID|parent`,
-//! `unmark`, `syscall NAME`.
+//! `mptcp ADDRESS`, `fastopen ADDRESS`, `udp ADDRESS`, `bind ADDRESS`, `unix PATH`, `abstract NAME`,
+//! `signal PID|parent`, `unmark`, `syscall NAME`.
 //! In paths `~` is the home, and `.` the working directory.
 //!
 //! With `--mcp-server` or `--mcp-replay` it is an MCP server instead, see [`server`] and [`replay`].

@@ -1,4 +1,5 @@
-//! What a person approves they have seen: all of it, with whom it reaches and whose words it is, whatever the words try.
+//! What a person approves they have seen: all of it, with whom it reaches and whose words it is, whatever the words
+//! try.
 
 use serde_json::{Value, json};
 use testkit::model::ScriptedModel;

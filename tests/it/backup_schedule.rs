@@ -1,4 +1,5 @@
-//! Backups that the daemon makes by itself: due by those that are there, whole, so many and no more, and missed when missing.
+//! Backups that the daemon makes by itself: due by those that are there, whole, so many and no more, and missed when
+//! missing.
 
 use std::path::Path;
 

@@ -1,9 +1,10 @@
 //! Rounds of a random fault while messages come in all the time: nothing that was accepted is lost, dead or misrouted
 //! because of it, `/readyz` tells what is the case, and nobody lends a hand.
 //!
-//! `CHAOS_ROUNDS` (else each fault once), `CHAOS_SECONDS` (the longest fault; else 2) and `CHAOS_SEED` make more of it; each
-//! round tells its fault with `--nocapture`. The first rounds play each fault once. A slow disk is played by stopping the
-//! database's processes half of the time. A daemon that ends of its own is started again, as its unit says.
+//! `CHAOS_ROUNDS` (else each fault once), `CHAOS_SECONDS` (the longest fault; else 2) and `CHAOS_SEED` make more of it;
+//! each round tells its fault with `--nocapture`. The first rounds play each fault once. A slow disk is played by
+//! stopping the database's processes half of the time. A daemon that ends of its own is started again, as its unit
+//! says.
 
 mod faults;
 mod ground;

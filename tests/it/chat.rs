@@ -103,7 +103,8 @@ async fn each_style_of_answer_arrives_once_and_no_end_is_silent() {
     let call = told.iter().position(|e| e["event"] == "tool_call" && e["name"] == "measurement_latest");
     let result = told.iter().position(|e| e["event"] == "tool_result" && e["name"] == "measurement_latest");
     let reply = told.iter().position(|e| e["event"] == "reply");
-    // What its program says of its calls is read beside what the calls themselves do: the reply may be told before them.
+    // What its program says of its calls is read beside what the calls themselves do: the reply may be told before
+    // them.
     assert!(call.is_some() && call < result && reply.is_some(), "{told:?}");
 
     // The script knows nothing of this one: its session fails, and the person is told.

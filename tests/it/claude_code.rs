@@ -55,7 +55,8 @@ async fn the_real_program_logs_a_measurement() {
     assert!(foreign.is_empty(), "built-in tools were offered: {foreign:?}");
 }
 
-/// The oldest version that the doctor doesn't warn of. It reads its own memory map, and dies where the sandbox hides that.
+/// The oldest version that the doctor doesn't warn of. It reads its own memory map, and dies where the sandbox hides
+/// that.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_oldest_supported_version_calls_a_tool_in_the_sandbox() {
     let test = "claude_code::the_oldest_supported_version_calls_a_tool_in_the_sandbox";

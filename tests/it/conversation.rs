@@ -1,5 +1,5 @@
-//! The conversation log: everything that is said is in it once, in an order that no reader sees broken, for those whom it
-//! concerns.
+//! The conversation log: everything that is said is in it once, in an order that no reader sees broken, for those whom
+//! it concerns.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! `kill -9` at seeded moments over the whole life of a trigger, then a start: nothing left, nothing lost, no hand needed.
+//! `kill -9` at seeded moments over the whole life of a trigger, then a start: nothing left, nothing lost, no hand
+//! needed.
 
 use serde_json::{Value, json};
 

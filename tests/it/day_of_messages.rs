@@ -1,4 +1,5 @@
-//! A day of messages under a clock that is moved: tables, files and memory grow as `butlerd db usage` foretold in the evening.
+//! A day of messages under a clock that is moved: tables, files and memory grow as `butlerd db usage` foretold in the
+//! evening.
 //!
 //! `DAY_MESSAGES` (else 240) makes more of it; `just soak` has 50,000.
 

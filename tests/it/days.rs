@@ -1,5 +1,6 @@
 //! A day in the life of each butler, as `tests/data/days/` tells it: what is said and what is answered, a call that is
-//! refused and put right, a daemon that is killed in the middle of it, a schedule of its own, and what reached the owner.
+//! refused and put right, a daemon that is killed in the middle of it, a schedule of its own, and what reached the
+//! owner.
 
 mod month;
 mod play;

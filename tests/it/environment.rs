@@ -1,4 +1,5 @@
-//! A child gets exactly the documented environment, three descriptors and its limits: children that print these prove it.
+//! A child gets exactly the documented environment, three descriptors and its limits: children that print these prove
+//! it.
 
 use std::collections::{BTreeMap, BTreeSet};
 

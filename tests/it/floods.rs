@@ -88,7 +88,8 @@ async fn strangers_who_flood_with_messages_keep_the_owner_from_nothing() {
     }
     let daemon = household.start().await;
     let token = new_token(&household, "ingest");
-    // Each message has a sender of its own, whom the connector names and nobody proves: no limit of one sender counts them.
+    // Each message has a sender of its own, whom the connector names and nobody proves: no limit of one sender counts
+    // them.
     let envelope = |n: usize| {
         let mut envelope = strangers(&format!("eve-{n}"), &format!("flood {n}"), &format!("FLOOD {n}"));
         if n.is_multiple_of(2) {

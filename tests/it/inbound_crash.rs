@@ -33,7 +33,8 @@ async fn killed_at(points: &[&str]) {
         let counted = household.counted(&mark).await;
         let replies = entry["replies"].as_array().expect("replies").len();
         assert_eq!((counted, replies), (1, 1), "{point}: {entry}");
-        // Where its tool had been called and its end was not on record, another session told the end and changed nothing.
+        // Where its tool had been called and its end was not on record, another session told the end and changed
+        // nothing.
         assert_eq!((entry["state"].as_str(), &entry["replies"][0]["kind"]), (Some("done"), &json!("reply")), "{entry}");
     }
 }

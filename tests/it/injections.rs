@@ -30,8 +30,8 @@ pub struct Case {
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Visit {
-    /// `stranger`, `known`, `owner-mail`, `group` (a stranger), `owner-group`: by a message. `owner`: by hand. `schedule`: one
-    /// that is run. `asked`, `outcome`: by what happened before. `reject`, `look`: at what waits.
+    /// `stranger`, `known`, `owner-mail`, `group` (a stranger), `owner-group`: by a message. `owner`: by hand.
+    /// `schedule`: one that is run. `asked`, `outcome`: by what happened before. `reject`, `look`: at what waits.
     pub by: String,
     pub butler: String,
     pub text: String,

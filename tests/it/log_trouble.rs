@@ -1,4 +1,5 @@
-//! A log that can't be written hurts nobody: its reader is gone or stands still, its terminal is closed, its disk is full.
+//! A log that can't be written hurts nobody: its reader is gone or stands still, its terminal is closed, its disk is
+//! full.
 
 use std::fs::File;
 use std::io::{PipeReader, Read};

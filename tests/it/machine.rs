@@ -1,5 +1,5 @@
-//! The machine fails and the household does not: while the disk is full or the database hangs no message is taken or tried,
-//! `/readyz` says why at once, and everything goes on by itself afterwards.
+//! The machine fails and the household does not: while the disk is full or the database hangs no message is taken or
+//! tried, `/readyz` says why at once, and everything goes on by itself afterwards.
 //!
 //! Needs the right to mount a file system; where that is missing the disk's part says that it left itself out.
 

@@ -1,4 +1,5 @@
-//! Specification 000, scenario by scenario: memory is asked before a session and told after it, by the butler's own tools.
+//! Specification 000, scenario by scenario: memory is asked before a session and told after it, by the butler's own
+//! tools.
 
 use serde_json::{Value, json};
 use testkit::model::ScriptedModel;

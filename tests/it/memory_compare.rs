@@ -1,4 +1,5 @@
-//! Facts that were put down twice in other words: consolidation asks once whether they are the same, and makes them one.
+//! Facts that were put down twice in other words: consolidation asks once whether they are the same, and makes them
+//! one.
 
 use std::sync::{Arc, Mutex};
 

@@ -19,8 +19,8 @@ async fn count(client: &Client, sql: &str) -> i64 {
     client.query_one(&format!("SELECT count(*) FROM tally.{sql}"), &[]).await.expect("a count").get(0)
 }
 
-/// A model that is asked to consolidate. Of a line with one of these words it says what is given for it; `{{match.1}}` is
-/// the episode's id. Of all else it says something that is no answer.
+/// A model that is asked to consolidate. Of a line with one of these words it says what is given for it; `{{match.1}}`
+/// is the episode's id. Of all else it says something that is no answer.
 async fn learning_model(answers: &[(&str, Value)]) -> ScriptedModel {
     let conversation = |(word, answer): &(&str, Value)| {
         let when = format!(r#"(?s)keep a household's memory.*"episode":"([0-9a-f-]{{36}})"[^\n]*{word}"#);

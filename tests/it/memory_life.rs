@@ -1,9 +1,9 @@
 //! Two years of a life, told twice: what is told again in other words is one row, what is new is kept, what memory told
 //! does not come back in, and what changed has one value and its history.
 //!
-//! The turns stand in `tests/data/life/`: each with what a good extraction of it stores, and which truth that is. Nothing
-//! in the code knows them. Most of what is told again is known at once; of what takes knowledge of the world consolidation
-//! asks a model, whose part is played by somebody who knows the truths.
+//! The turns stand in `tests/data/life/`: each with what a good extraction of it stores, and which truth that is.
+//! Nothing in the code knows them. Most of what is told again is known at once; of what takes knowledge of the world
+//! consolidation asks a model, whose part is played by somebody who knows the truths.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Mutex;
@@ -74,7 +74,8 @@ struct Book {
     truth_of: HashMap<String, String>,
     /// The rows of each truth, in the order in which they were stored.
     rows: BTreeMap<String, Vec<String>>,
-    /// Truths that were told and stand in another's row, and what was missed: of the half that was tuned on, and the other.
+    /// Truths that were told and stand in another's row, and what was missed: of the half that was tuned on, and the
+    /// other.
     merged: [BTreeSet<String>; 2],
     again: [Vec<String>; 2],
     truths: [BTreeSet<String>; 2],
@@ -158,8 +159,8 @@ async fn counted(db: &Client) -> (i64, i64) {
     (row.get(0), row.get(1))
 }
 
-/// Is told things in a session, and says them back as facts. Asked which facts are the same, it says so by the truths that
-/// the data gives them.
+/// Is told things in a session, and says them back as facts. Asked which facts are the same, it says so by the truths
+/// that the data gives them.
 async fn parrot(turns: &[Value]) -> ScriptedModel {
     let mut truths: HashMap<(String, String), BTreeSet<String>> = HashMap::new();
     let key = |subject: &str, says: &str| (subject.to_lowercase(), says.to_owned());

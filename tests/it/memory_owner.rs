@@ -1,4 +1,5 @@
-//! The owner's side of memory, by the command line: seeing, correcting, forgetting, purging, taking out and bringing in.
+//! The owner's side of memory, by the command line: seeing, correcting, forgetting, purging, taking out and bringing
+//! in.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! Two tenants and two butlers write and search at once, and nobody is told what is another's: not by a tool, not out of
-//! an index, not by SQL as a butler's role.
+//! Two tenants and two butlers write and search at once, and nobody is told what is another's: not by a tool, not out
+//! of an index, not by SQL as a butler's role.
 //!
 //! `MEMORY_OPS` makes it longer: `just soak`.
 

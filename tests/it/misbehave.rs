@@ -65,8 +65,8 @@ impl Rest {
     }
 }
 
-/// One way to misbehave: steps, the session's state, its error class, words of its error, and the milliseconds that it may
-/// take.
+/// One way to misbehave: steps, the session's state, its error class, words of its error, and the milliseconds that it
+/// may take.
 type Way<'a> = (&'a str, &'a str, Option<&'a str>, &'a str, u64);
 
 async fn all_end_as_they_should(household: Household, ways: &[Way<'_>]) {

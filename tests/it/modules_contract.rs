@@ -1,5 +1,5 @@
-//! What a module may have beside tools: background tasks, routes, inbound, sessions, other people's MCP servers, and lines
-//! at the start of sessions. The module `contract_probe` uses each.
+//! What a module may have beside tools: background tasks, routes, inbound, sessions, other people's MCP servers, and
+//! lines at the start of sessions. The module `contract_probe` uses each.
 
 use serde_json::{Value, json};
 use testkit::model::ScriptedModel;
@@ -7,7 +7,8 @@ use testkit::model::ScriptedModel;
 use crate::support::http;
 use crate::support::{Daemon, Household, eventually, model};
 
-/// A butler `tester` with the test module; `more` stands below `[modules.contract_probe]`, `runtime` below the butler's own.
+/// A butler `tester` with the test module; `more` stands below `[modules.contract_probe]`, `runtime` below the butler's
+/// own.
 fn toml(runtime: &str, more: &str) -> String {
     format!(
         "[butler]\nname = \"tester\"\nport = 40190\ndescription = \"for tests\"\n\n[butler.runtime]\nmodel = \"m\"\n{runtime}\n\n\

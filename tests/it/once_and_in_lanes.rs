@@ -1,5 +1,5 @@
-//! What keeps those who can make the house write a row from delaying, repeating or swallowing what others have in it: the
-//! lane of a delivery, and the note that is left once.
+//! What keeps those who can make the house write a row from delaying, repeating or swallowing what others have in it:
+//! the lane of a delivery, and the note that is left once.
 
 use serde_json::{Value, json};
 use tokio_postgres::Client;

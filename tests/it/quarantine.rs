@@ -1,5 +1,5 @@
-//! The quarantine: sessions work with references to what others wrote, and stay as trusted as they are. The inspecting model
-//! obeys the text that it reads; nothing comes of that.
+//! The quarantine: sessions work with references to what others wrote, and stay as trusted as they are. The inspecting
+//! model obeys the text that it reads; nothing comes of that.
 
 use std::sync::Arc;
 

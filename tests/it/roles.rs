@@ -254,8 +254,8 @@ async fn what_older_daemons_made_as_their_own_is_given_to_the_rosters_role() {
     daemon.mcp("shelf").ok("box_make", json!({"name": "b"})).await;
 }
 
-/// Changes of what is stored, each of which may stay. The first is none; all others leave the rows about tables alone, as
-/// far as the server lets them.
+/// Changes of what is stored, each of which may stay. The first is none; all others leave the rows about tables alone,
+/// as far as the server lets them.
 const CHANGES: [&str; 7] = [
     "",
     "ALTER TRIGGER note ON shelf.boxes RENAME TO noted",

@@ -1,9 +1,9 @@
 //! `butlerd check` as the roster's compiler: one broken roster for each of its rules.
 //!
-//! `tests/data/rosters/good` is a household without a mistake. Every other directory there breaks one rule: its files are
-//! laid over the good ones, and `expected` says what `check` has to tell, and nothing else: `file:line: words`. A line
-//! `without PATH` takes something away first. Those that say `database` can't be told apart without one; each breaks a
-//! butler of its own, so that one database serves for all.
+//! `tests/data/rosters/good` is a household without a mistake. Every other directory there breaks one rule: its files
+//! are laid over the good ones, and `expected` says what `check` has to tell, and nothing else: `file:line: words`. A
+//! line `without PATH` takes something away first. Those that say `database` can't be told apart without one; each
+//! breaks a butler of its own, so that one database serves for all.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,9 +1,10 @@
-//! What a session's child gets at in its sandbox, and what it gets at without: the same attempts by the same unprivileged
-//! user, once with `spawner.sandbox = "required"` and once with `"off"`. What fails in the first must work in the
-//! second, so that it was the sandbox that refused it.
+//! What a session's child gets at in its sandbox, and what it gets at without: the same attempts by the same
+//! unprivileged user, once with `spawner.sandbox = "required"` and once with `"off"`. What fails in the first must work
+//! in the second, so that it was the sandbox that refused it.
 //!
-//! As root, the files of the data directory are closed to the children's user anyway (0600 below 0700). There the attempt
-//! on the real file is made too and fails both times; a stand-in beside it, readable for all, shows the sandbox's part.
+//! As root, the files of the data directory are closed to the children's user anyway (0600 below 0700). There the
+//! attempt on the real file is made too and fails both times; a stand-in beside it, readable for all, shows the
+//! sandbox's part.
 
 use std::net::UdpSocket;
 use std::os::linux::net::SocketAddrExt;
@@ -46,7 +47,8 @@ async fn report(daemon: &Daemon, steps: &[String]) -> Vec<Value> {
     report["steps"].as_array().expect("steps").clone()
 }
 
-/// A session that hangs, and stays in the household's way: its workspace and its pid are what another would like to have.
+/// A session that hangs, and stays in the household's way: its workspace and its pid are what another would like to
+/// have.
 async fn bystander(household: &Household, daemon: &Daemon) -> (PathBuf, i32) {
     let mcp = daemon.mcp(FAKE);
     tokio::spawn(async move { mcp.call("trigger", json!({"prompt": "do start\ndo hang"})).await });
@@ -234,8 +236,8 @@ fn with_script(household: Household, butler: &str, skill: &str, words: &str) -> 
     household
 }
 
-/// What becomes of attempts on scripts in a household with this `spawner.sandbox`, where sessions are granted this tool:
-/// what a script says, or the name of the error. And the system prompt.
+/// What becomes of attempts on scripts in a household with this `spawner.sandbox`, where sessions are granted this
+/// tool: what a script says, or the name of the error. And the system prompt.
 async fn tried(setting: &str, granted: &str, paths: &[&str]) -> (Vec<String>, String) {
     let household = Household::misbehaving().env("BUTLERD_SPAWNER__SANDBOX", setting).replace(
         "faker/butler.toml",

@@ -1,7 +1,7 @@
 //! What is said of the shipped roster is so.
 //!
-//! `AGENTS.md` of each butler lists its tools, a line each, as their headers describe them. The lists are for who reads the
-//! roster: a session's prompt leaves them out (`sessions::prompt::TOOL_LIST` says why).
+//! `AGENTS.md` of each butler lists its tools, a line each, as their headers describe them. The lists are for who reads
+//! the roster: a session's prompt leaves them out (`sessions::prompt::TOOL_LIST` says why).
 
 use std::path::Path;
 

@@ -94,7 +94,8 @@ async fn what_no_channel_takes_waits_until_one_does() {
     .await;
     assert_eq!(client.query_one(notices, &[]).await.expect("a count").get::<_, i64>(0), 1);
 
-    // A program that speaks for an end of the channel reads its answer, and so it is there; whoever else looks takes nothing.
+    // A program that speaks for an end of the channel reads its answer, and so it is there; whoever else looks takes
+    // nothing.
     let made = text(&[
         "token",
         "new",

@@ -1,5 +1,5 @@
-//! Many sessions of the child that misbehaves (tests/bin/fake_cli.rs), several at once, watched from outside: what is left
-//! of each after its end, and whether the daemon comes back to what it was.
+//! Many sessions of the child that misbehaves (tests/bin/fake_cli.rs), several at once, watched from outside: what is
+//! left of each after its end, and whether the daemon comes back to what it was.
 //!
 //! The tests have the short form; `BENCH_ONLY=soak just bench` is the long one.
 

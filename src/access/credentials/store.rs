@@ -96,8 +96,8 @@ impl Credentials {
         *changes.entry(name.to_owned()).or_default() += 1;
     }
 
-    /// Changes whenever `name` is stored or removed, so that a reader who keeps the value can tell that it is stale. Counts
-    /// from the daemon's start.
+    /// Changes whenever `name` is stored or removed, so that a reader who keeps the value can tell that it is stale.
+    /// Counts from the daemon's start.
     pub fn version(&self, name: &str) -> u64 {
         self.inner.changes.lock().unwrap_or_else(|e| e.into_inner()).get(name).copied().unwrap_or_default()
     }
@@ -125,8 +125,8 @@ impl Credentials {
         Ok(value.inspect(|v| household().hide(v)).map(|v| (v, Source::Environment)))
     }
 
-    /// A variable that `[butler.env]` names: the stored secret of that name, else what the daemon's environment has. The
-    /// latter may be no secret at all, and is hidden only where its name says that it is one.
+    /// A variable that `[butler.env]` names: the stored secret of that name, else what the daemon's environment has.
+    /// The latter may be no secret at all, and is hidden only where its name says that it is one.
     pub async fn variable(&self, tenant: &TenantId, name: &str) -> Result<Option<Secret<String>>, CredentialError> {
         if let Some(value) = self.stored(tenant, name).await? {
             return Ok(Some(value));

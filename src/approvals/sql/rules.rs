@@ -55,7 +55,8 @@ pub(crate) async fn create_rule(tx: &mut Tx<'_>, tenant: &TenantId, new: &NewRul
     Ok(Rule::from(&rows[0]))
 }
 
-/// Uses up one allowance of a rule, in the row itself: its last use may have been taken meanwhile. `false`: it has none.
+/// Uses up one allowance of a rule, in the row itself: its last use may have been taken meanwhile. `false`: it has
+/// none.
 pub(crate) async fn use_up(tx: &mut Tx<'_>, tenant: &TenantId, id: Uuid, now: Timestamp) -> Result<bool, StoreError> {
     let sql = "UPDATE shared.approval_rules SET use_count = use_count + 1
                WHERE id = $1 AND tenant_id = $3 AND active AND (expires_at IS NULL OR expires_at > $2)

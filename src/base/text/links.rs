@@ -24,8 +24,8 @@ const LONGEST_ENTITY: usize = 33;
 /// The longest address of IP version 4.
 const LONGEST_IP: usize = 15;
 
-/// A text for the owner, made by somebody of this trust. The owner's own words and those of the house are as they are; in
-/// all others links do nothing.
+/// A text for the owner, made by somebody of this trust. The owner's own words and those of the house are as they are;
+/// in all others links do nothing.
 pub fn for_owner(text: &str, trust: Trust) -> Cow<'_, str> {
     match trust >= Trust::System {
         true => Cow::Borrowed(text),
@@ -304,7 +304,8 @@ fn word_before(chars: &[char], at: usize) -> String {
     word.into_iter().rev().collect::<String>().to_ascii_lowercase()
 }
 
-/// Whether a colon ends the scheme of an address: `https:`, `tel:`, `anything:there`. Not that of a time or of a sentence.
+/// Whether a colon ends the scheme of an address: `https:`, `tel:`, `anything:there`. Not that of a time or of a
+/// sentence.
 fn ends_scheme(chars: &[char], at: usize) -> bool {
     let Some(next) = after(chars, at).filter(|c| !c.is_whitespace()) else { return false };
     let word = word_before(chars, at);

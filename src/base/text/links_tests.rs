@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// What a program that draws or previews the text would make a link of, or fetch. Its own reading, not that of the code.
+/// What a program that draws or previews the text would make a link of, or fetch. Its own reading, not that of the
+/// code.
 fn sees(text: &str) -> Option<String> {
     for pair in ["](", "][", "]:", "![", "[[", "\\\\"] {
         if text.contains(pair) {

@@ -104,7 +104,8 @@ fn script(c: char) -> Option<&'static str> {
     })
 }
 
-/// What is odd about the letters of an address or a domain, as the end of a sentence that begins with it. `None`: nothing.
+/// What is odd about the letters of an address or a domain, as the end of a sentence that begins with it. `None`:
+/// nothing.
 pub fn odd_letters(address: &str) -> Option<String> {
     if address.chars().any(is_hidden) {
         return Some("holds characters that can't be seen".to_owned());

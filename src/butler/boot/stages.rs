@@ -116,7 +116,8 @@ impl Booting<'_> {
                 Ok::<_, String>(())
             })
             .await?;
-        // What is to wait for a person is known before anything runs; a butler of whom it can't be known does not start.
+        // What is to wait for a person is known before anything runs; a butler of whom it can't be known does not
+        // start.
         let gate = phases.run("approvals", async { approval_gate(services, config, &store) }).await?;
         phases
             .run("credentials", async {

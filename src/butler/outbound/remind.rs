@@ -1,4 +1,5 @@
-//! `remind`: a message to the owner at its time, for which no session is started; or a session of the butler's own then.
+//! `remind`: a message to the owner at its time, for which no session is started; or a session of the butler's own
+//! then.
 
 use std::sync::{Arc, OnceLock};
 

@@ -1,5 +1,5 @@
-//! The form of an answer about untrusted content: a closed part of JSON Schema. What fits it was chosen by whoever asked,
-//! but for fields of free text.
+//! The form of an answer about untrusted content: a closed part of JSON Schema. What fits it was chosen by whoever
+//! asked, but for fields of free text.
 
 use std::ops::RangeInclusive;
 

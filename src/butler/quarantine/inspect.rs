@@ -50,7 +50,8 @@ pub(super) async fn inspect(call: ToolCall, core: Arc<Core>) -> Result<Value, To
         let why = "The inspection gave no answer that fits answer_schema. Ask more simply, or tell the person and quote the message.";
         return Err(ToolError::refused("no_answer", why));
     };
-    // Each value is one that the caller's form allows, so the caller chose what it may be told; free text is the writer's.
+    // Each value is one that the caller's form allows, so the caller chose what it may be told; free text is the
+    // writer's.
     call.shows(&bounded);
     if form.has_text() {
         call.shows(&said.label());
@@ -63,8 +64,8 @@ pub(super) async fn inspect(call: ToolCall, core: Arc<Core>) -> Result<Value, To
     Ok(told)
 }
 
-/// What starts the session: below the caller's, believed as little as the content, and told to those alone who may learn
-/// both the content and the question.
+/// What starts the session: below the caller's, believed as little as the content, and told to those alone who may
+/// learn both the content and the question.
 fn trigger(call: &ToolCall, schema: &Map<String, Value>, said: &Entry, content: &str) -> Trigger {
     let request = match call.session() {
         Some(session) => call.context().caused_by(session, call.store.clock()),

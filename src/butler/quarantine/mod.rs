@@ -61,8 +61,8 @@ fn definitions() -> [Arc<Definition>; 2] {
 /// What a reference among the arguments names, if the caller may be told of it. Nothing is shown to the call by this:
 /// whoever hands on a part of it says so.
 ///
-/// The answer is the same for what there is not, what the butler may not read, and what those may not learn who may learn
-/// what the session says.
+/// The answer is the same for what there is not, what the butler may not read, and what those may not learn who may
+/// learn what the session says.
 async fn resolve(call: &ToolCall, argument: &str) -> Result<Entry, ToolError> {
     let unknown = || {
         ToolError::refused(

@@ -15,8 +15,8 @@ pub(crate) struct Quoted {
     pub label: Label,
 }
 
-/// The call's message with what its argument `quote` names below it; `None`: it quotes nothing. It is the caller's part to
-/// let it reach the owner alone, and to give its row the label. The call's session is shown nothing.
+/// The call's message with what its argument `quote` names below it; `None`: it quotes nothing. It is the caller's part
+/// to let it reach the owner alone, and to give its row the label. The call's session is shown nothing.
 pub(crate) async fn quoted(call: &ToolCall) -> Result<Option<Quoted>, ToolError> {
     if call.text("quote").is_none() {
         return Ok(None);

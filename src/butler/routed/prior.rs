@@ -28,9 +28,9 @@ pub enum Next {
     Run,
     /// The work is finished; only its end is not on record.
     Finished { session: Uuid, result: Option<String> },
-    /// It broke off after it had changed something, and doing that twice could be worse than not finishing. `closing`: what cut
-    /// it off was no fault of its own, so a session that can change nothing may tell what was done; all that the earlier ones
-    /// were shown may speak out of which tools they chose, so it begins with this label.
+    /// It broke off after it had changed something, and doing that twice could be worse than not finishing. `closing`:
+    /// what cut it off was no fault of its own, so a session that can change nothing may tell what was done; all that
+    /// the earlier ones were shown may speak out of which tools they chose, so it begins with this label.
     Stop { session: Uuid, why: String, done: Vec<String>, closing: Option<Label> },
 }
 

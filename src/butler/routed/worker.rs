@@ -418,8 +418,8 @@ impl Worker {
     }
 }
 
-/// The session's request: where it comes from, what was said before, and how its answer reaches somebody. `cut_off`: what
-/// an earlier session did before that, and what it was shown; this one can change nothing, and tells that.
+/// The session's request: where it comes from, what was said before, and how its answer reaches somebody. `cut_off`:
+/// what an earlier session did before that, and what it was shown; this one can change nothing, and tells that.
 fn trigger_of(claimed: &Claimed<Part>, route: &Route, cut_off: Option<&(Vec<String>, Label)>) -> Trigger {
     let Route { input, kind, interactive, subrequest, .. } = route;
     let mut context = json!({"conversation_before": input.conversation_history, "interactive": interactive});

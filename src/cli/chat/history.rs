@@ -15,8 +15,8 @@ pub fn file(data_dir: &Path) -> Option<PathBuf> {
     Some(path)
 }
 
-/// Whether the text may be kept. Secrets have no place in a file; one is known by its form, as those who issue keys give
-/// them one, and as chance does.
+/// Whether the text may be kept. Secrets have no place in a file; one is known by its form, as those who issue keys
+/// give them one, and as chance does.
 pub fn may_keep(text: &str) -> bool {
     // As shells have it.
     !text.starts_with(' ') && !text.contains("PRIVATE KEY") && !text.split(breaks).any(is_secret)

@@ -76,7 +76,8 @@ impl Said {
     }
 }
 
-/// A path as terminals write one that is dragged in, or as it is typed: in quotes, with backslashes, as a URL, from home.
+/// A path as terminals write one that is dragged in, or as it is typed: in quotes, with backslashes, as a URL, from
+/// home.
 fn path(text: &str) -> Option<PathBuf> {
     let quoted = ['\'', '"'].iter().find_map(|quote| text.strip_prefix(*quote)?.strip_suffix(*quote));
     let plain = match quoted {

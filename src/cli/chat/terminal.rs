@@ -97,7 +97,8 @@ impl Terminal {
         true
     }
 
-    /// Sends a message and waits for its end, or until it is clear that this takes a while. `false`: the terminal is gone.
+    /// Sends a message and waits for its end, or until it is clear that this takes a while. `false`: the terminal is
+    /// gone.
     async fn send(&mut self, text: &str) -> bool {
         let body = self.chat.message(text.trim_start());
         let stage = Rc::new(Stage::default());

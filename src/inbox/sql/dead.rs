@@ -45,8 +45,8 @@ pub async fn stats(call: &ToolCall, since: Option<Timestamp>) -> Result<Value, T
     Ok(call.objects(&sql, &[&since]).await?.pop().unwrap_or_default())
 }
 
-/// What owners are to be told of messages that came to nothing, as rows of `tenant_id`, `kind`, `subject`, `happened_at`
-/// and `told`. `since` is SQL.
+/// What owners are to be told of messages that came to nothing, as rows of `tenant_id`, `kind`, `subject`,
+/// `happened_at` and `told`. `since` is SQL.
 pub fn notices(schema: &str, since: &str) -> String {
     format!(
         "SELECT tenant_id, 'message_dead' AS kind, request_id::text AS subject, settled_at AS happened_at,

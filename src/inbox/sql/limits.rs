@@ -1,4 +1,5 @@
-//! What strangers have sent lately, and what of it was refused: the statements on `message_inbox` and `refused_senders`.
+//! What strangers have sent lately, and what of it was refused: the statements on `message_inbox` and
+//! `refused_senders`.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -19,8 +20,8 @@ store::row! {
     }
 }
 
-/// What these strangers, each a channel and a plain identity, have sent since the two moments: of each the newest, at most
-/// so many.
+/// What these strangers, each a channel and a plain identity, have sent since the two moments: of each the newest, at
+/// most so many.
 pub async fn recent(
     lease: &mut Lease,
     senders: &[(String, String)],

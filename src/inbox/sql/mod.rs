@@ -18,7 +18,8 @@ pub(super) mod shown;
 
 use store::Aged;
 
-/// Messages that are dealt with, and what was done with them, in the switchboard's schema. A message's parts go with it.
+/// Messages that are dealt with, and what was done with them, in the switchboard's schema. A message's parts go with
+/// it.
 pub const OLD: &[Aged] = &[
     Aged { table: "message_inbox", old: "settled_at < $1" },
     Aged { table: "request_actions", old: "at < $1" },

@@ -1,9 +1,9 @@
 //! What a session may ask of its model's vendor: answers of a model, and nothing else.
 //!
-//! A vendor's API is more than a model. It searches the web, fetches addresses, runs programs, calls other servers, keeps
-//! files and conversations; and each of these carries a session's words out of the house, past the gate that looks at
-//! what leaves. So a request is read whole and judged by lists of what may stand in it. A key that no list has is left
-//! out. What would have the vendor do more than answer is refused, unless the runtime's settings grant it.
+//! A vendor's API is more than a model. It searches the web, fetches addresses, runs programs, calls other servers,
+//! keeps files and conversations; and each of these carries a session's words out of the house, past the gate that
+//! looks at what leaves. So a request is read whole and judged by lists of what may stand in it. A key that no list has
+//! is left out. What would have the vendor do more than answer is refused, unless the runtime's settings grant it.
 //!
 //! What goes on is written anew from what was judged: a vendor never reads what this did not.
 

@@ -16,7 +16,8 @@ const ENOUGH: usize = 8;
 const FEW: u32 = 200;
 /// The rarest terms that are looked for; each has a bit.
 const MARKS: usize = 32;
-/// A posting is the distance from the posting before and, in the lowest bits, how often the term stands there, less one.
+/// A posting is the distance from the posting before and, in the lowest bits, how often the term stands there, less
+/// one.
 const COUNT_BITS: u32 = 2;
 const MOST: u32 = 1 << COUNT_BITS;
 

@@ -18,8 +18,8 @@ pub struct Texts {
     usual: Usual,
 }
 
-/// What all texts have in common: that they say what a tool does, or are orders. It tells none of them from the others, and
-/// without it vectors find what is meant more often.
+/// What all texts have in common: that they say what a tool does, or are orders. It tells none of them from the others,
+/// and without it vectors find what is meant more often.
 struct Usual(Vec<f32>);
 
 impl Usual {

@@ -91,8 +91,8 @@ fn scan(rows: &[i8], question: &[i8], products: &mut [f32]) {
 #[cfg(target_arch = "x86_64")]
 const WIDE: usize = 64;
 
-/// By the instruction that multiplies unsigned with signed numbers: a row is moved up by 128, and what that adds is taken
-/// off again. Bound by how fast memory is read.
+/// By the instruction that multiplies unsigned with signed numbers: a row is moved up by 128, and what that adds is
+/// taken off again. Bound by how fast memory is read.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 fn scan_vnni(rows: &[i8], question: &[i8], products: &mut [f32]) {

@@ -1,10 +1,11 @@
 //! Whether two texts about the same subject say the same. Pure, and careful: a wrong merge loses what was said, while
 //! a model can still merge what is kept twice.
 //!
-//! A text is read as a list of tokens ([`read`]): numbers, dates and negations in one plain form, every other word by its
-//! stem. Two texts say the same if each token of the one has a counterpart in the other: the same, a synonym
-//! ([`words`]), or something that the subject and the predicate already say. Neither may speak of the past where the other
-//! speaks of the present, and no two tokens may have changed places whose exchange changes the meaning ([`order`]).
+//! A text is read as a list of tokens ([`read`]): numbers, dates and negations in one plain form, every other word by
+//! its stem. Two texts say the same if each token of the one has a counterpart in the other: the same, a synonym
+//! ([`words`]), or something that the subject and the predicate already say. Neither may speak of the past where the
+//! other speaks of the present, and no two tokens may have changed places whose exchange changes the meaning
+//! ([`order`]).
 
 mod numbers;
 mod order;

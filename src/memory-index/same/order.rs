@@ -1,5 +1,5 @@
-//! Whether two tokens have changed places whose exchange makes another statement of the same words: tea over coffee is not
-//! coffee over tea, but a red guitar is a guitar, red.
+//! Whether two tokens have changed places whose exchange makes another statement of the same words: tea over coffee is
+//! not coffee over tea, but a red guitar is a guitar, red.
 
 use super::token::{Kind, Token};
 use super::{Pair, cosine};
@@ -48,8 +48,8 @@ fn near(one: &str, other: &str) -> bool {
     }
 }
 
-/// Whether the one denies the other here and something else there. Eats no meat, does not eat meat: it stands beside what is
-/// done, which is all the same.
+/// Whether the one denies the other here and something else there. Eats no meat, does not eat meat: it stands beside
+/// what is done, which is all the same.
 fn denied((a, b): (&[Token], &[Token]), not: Pair, what: Pair) -> bool {
     let beside = not.0.abs_diff(what.0) == 1 && not.1.abs_diff(what.1) == 1;
     let done = a[what.0].is_finite() || b[what.1].is_finite();

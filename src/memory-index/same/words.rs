@@ -1,4 +1,5 @@
-//! What is known of words. All of it is data: `words.txt`, written by hand, and `synonyms.txt`, out of WordNet (`NOTICE`).
+//! What is known of words. All of it is data: `words.txt`, written by hand, and `synonyms.txt`, out of WordNet
+//! (`NOTICE`).
 
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;

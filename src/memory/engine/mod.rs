@@ -191,8 +191,8 @@ impl Memory {
         Ok(Found { hits: shard.search(&query), by: Answered::Index })
     }
 
-    /// The facts of this butler whose vectors are nearest to one, the nearest first; `None`: there is no index, and none
-    /// came in time.
+    /// The facts of this butler whose vectors are nearest to one, the nearest first; `None`: there is no index, and
+    /// none came in time.
     pub async fn nearest(
         self: &Arc<Self>,
         tenant: &TenantId,

@@ -44,8 +44,8 @@ impl FactRival {
     }
 }
 
-/// Facts that may be held against one of this topic, hash, episode or key, or that a session was told; those that decide
-/// first come first.
+/// Facts that may be held against one of this topic, hash, episode or key, or that a session was told; those that
+/// decide first come first.
 pub(crate) async fn rivals(
     tx: &mut dyn Rows,
     topic: &str,

@@ -1,5 +1,5 @@
-//! What is told late: a value of a property that was said before the one that holds takes its place in the history, not at
-//! its end.
+//! What is told late: a value of a property that was said before the one that holds takes its place in the history, not
+//! at its end.
 
 use jiff::Timestamp;
 use serde_json::json;

@@ -47,7 +47,8 @@ pub async fn merge_entities(
         "edge_facts_superseded": counts.edges_superseded, "aliases_added": names}))
 }
 
-/// Makes a fact of `source` one of `target`. True: another one stood in the place that it gets, and one of both is over.
+/// Makes a fact of `source` one of `target`. True: another one stood in the place that it gets, and one of both is
+/// over.
 async fn repoint(tx: &mut dyn Rows, fact: &FactAbout, source: Uuid, target: Uuid) -> Result<bool, WriteError> {
     let moved = |entity: Option<Uuid>| entity.map(|e| if e == source { target } else { e });
     let (entity, object) = (moved(fact.entity_id), moved(fact.object_entity_id));

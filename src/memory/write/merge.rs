@@ -1,5 +1,5 @@
-//! Two facts that say the same become one. The older one stays; the newer is kept as one more wording of it, by which it is
-//! known when it comes again.
+//! Two facts that say the same become one. The older one stays; the newer is kept as one more wording of it, by which
+//! it is known when it comes again.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -25,9 +25,9 @@ impl Judged {
     }
 }
 
-/// Makes `newer` a wording of `older`, or of the one that `older` is a wording of by now. Where the newer one took the place
-/// of the older, which it would not have done had it been known for the same, the older gets it back. False: one of them is
-/// not as it was judged, or they are not to be one, and nothing is done.
+/// Makes `newer` a wording of `older`, or of the one that `older` is a wording of by now. Where the newer one took the
+/// place of the older, which it would not have done had it been known for the same, the older gets it back. False: one
+/// of them is not as it was judged, or they are not to be one, and nothing is done.
 pub async fn merge_facts(
     tx: &mut dyn Rows,
     origin: &Origin,

@@ -1,8 +1,9 @@
 //! The one way in which memories are written: by tools, by consolidation, by an import.
 //!
-//! Each function works within a transaction that its caller commits: it locks the tenant's memory, compares, decides, and
-//! writes the rows with the event that they belong to. What it compares with it reads through functions that lower
-//! nobody's trust; so nothing else may be read in such a transaction before, or what is written is believed as little as that.
+//! Each function works within a transaction that its caller commits: it locks the tenant's memory, compares, decides,
+//! and writes the rows with the event that they belong to. What it compares with it reads through functions that lower
+//! nobody's trust; so nothing else may be read in such a transaction before, or what is written is believed as little
+//! as that.
 
 mod candidate;
 mod change;

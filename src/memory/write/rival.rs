@@ -37,7 +37,8 @@ pub(super) struct Wording {
 }
 
 impl Rival {
-    /// Facts, each with its other wordings, which come somewhere after it. One that was forgotten by itself stands alone.
+    /// Facts, each with its other wordings, which come somewhere after it. One that was forgotten by itself stands
+    /// alone.
     pub(super) fn all(rows: Vec<FactRival>) -> Vec<Self> {
         let mut rivals: Vec<Self> = Vec::new();
         for row in rows {

@@ -1,10 +1,11 @@
-//! MCP servers of others: each `[mcp.servers.<name>]` of a `butler.toml` is a module `mcp.<name>`, whose tools the server
-//! runs.
+//! MCP servers of others: each `[mcp.servers.<name>]` of a `butler.toml` is a module `mcp.<name>`, whose tools the
+//! server runs.
 //!
-//! What sessions are told of such a tool is what the server said when it was first seen, or what the owner agreed to since:
-//! the list is a row (`pins.rs`). A server that shows another list is held: what is new or different is not offered. Its
-//! results are a stranger's words, and what is sent to it leaves the household, unless the owner's file says otherwise. It
-//! is started by a call and ended when none comes (`server.rs`), and one that is down refuses its calls alone.
+//! What sessions are told of such a tool is what the server said when it was first seen, or what the owner agreed to
+//! since: the list is a row (`pins.rs`). A server that shows another list is held: what is new or different is not
+//! offered. Its results are a stranger's words, and what is sent to it leaves the household, unless the owner's file
+//! says otherwise. It is started by a call and ended when none comes (`server.rs`), and one that is down refuses its
+//! calls alone.
 
 mod link;
 mod operator;

@@ -315,8 +315,8 @@ impl Server {
         self.stands(None, false);
     }
 
-    /// Opens the connection where the server was never seen or is down, ends it where nobody calls, and looks at the tools
-    /// when the server says that they changed; until `stop`.
+    /// Opens the connection where the server was never seen or is down, ends it where nobody calls, and looks at the
+    /// tools when the server says that they changed; until `stop`.
     pub async fn keep(self: &Arc<Self>, stop: &CancellationToken) {
         while stop.run_until_cancelled(self.watch()).await.is_some() {
             if stop.run_until_cancelled(self.tend()).await.is_none() {

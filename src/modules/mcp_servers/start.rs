@@ -25,7 +25,8 @@ pub struct Children {
 /// What was made for a connection: the connection, and the directory of its program.
 pub(super) type Made = (RemoteConnection, Option<Workspace>);
 
-/// Starts the program or connects to the address, and lists its tools. `Err`: why not, in a sentence without its full stop.
+/// Starts the program or connects to the address, and lists its tools. `Err`: why not, in a sentence without its full
+/// stop.
 pub(super) async fn start(
     name: &str,
     config: &McpServer,
@@ -146,7 +147,8 @@ fn sandbox(config: &McpServer, program: &Path, children: &Children, workspace: &
     })
 }
 
-/// What a program or a script needs to read: itself, what npm installed beside it, the Python environment that it is in.
+/// What a program or a script needs to read: itself, what npm installed beside it, the Python environment that it is
+/// in.
 fn installed_with(file: &Path) -> Vec<PathBuf> {
     let real = file.canonicalize().unwrap_or_else(|_| file.to_owned());
     let modules = real.ancestors().filter(|dir| dir.ends_with("node_modules")).last().map(Path::to_owned);

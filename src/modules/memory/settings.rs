@@ -178,8 +178,8 @@ pub enum Provider {
     Static,
     /// An OpenAI-compatible endpoint.
     Endpoint,
-    /// A model such as all-MiniLM-L6-v2, run by the daemon: about 100 MB of memory, 15 ms for a text. Only in builds with
-    /// the feature `local-embedding`.
+    /// A model such as all-MiniLM-L6-v2, run by the daemon: about 100 MB of memory, 15 ms for a text. Only in builds
+    /// with the feature `local-embedding`.
     Local,
 }
 

@@ -1,4 +1,5 @@
-//! A module that uses each part of the contract: background tasks, inbound, routes, sessions, the MCP client, opening lines.
+//! A module that uses each part of the contract: background tasks, inbound, routes, sessions, the MCP client, opening
+//! lines.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;

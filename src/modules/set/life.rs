@@ -20,7 +20,8 @@ impl Modules {
         all
     }
 
-    /// Phase `routes`: serves the modules' routes. One that brings what it did not declare, or what is another's, fails.
+    /// Phase `routes`: serves the modules' routes. One that brings what it did not declare, or what is another's,
+    /// fails.
     pub fn serve_routes(&mut self, table: &RouteTable) {
         for i in self.alive() {
             let slot = &self.slots[i];

@@ -138,8 +138,8 @@ impl Modules {
         Ok(value.and_then(|value| value.as_bool()))
     }
 
-    /// Phase `startup`, after all have started: the ways out that they bring. Those of any other butler than the messenger
-    /// are left out, and the log says so.
+    /// Phase `startup`, after all have started: the ways out that they bring. Those of any other butler than the
+    /// messenger are left out, and the log says so.
     pub fn channels(&mut self) -> Vec<Arc<dyn Channel>> {
         let mut all: Vec<Arc<dyn Channel>> = Vec::new();
         for i in self.alive() {

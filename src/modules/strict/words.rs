@@ -1,7 +1,7 @@
 //! Tools that prompts and skills speak of, and nobody has.
 //!
-//! A word between backquotes is taken for a tool where it looks like one (`trip_add`, `trip_add(…)`, or at the begin of a
-//! point under a heading "Tools"), unless it is a word of the butler's own data: an argument, a column, a value.
+//! A word between backquotes is taken for a tool where it looks like one (`trip_add`, `trip_add(…)`, or at the begin of
+//! a point under a heading "Tools"), unless it is a word of the butler's own data: an argument, a column, a value.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -72,7 +72,8 @@ fn everybodys(known: &ButlerContents<'_>, roster: &Path, tools: &Tools) -> BTree
     all
 }
 
-/// Words of the butler's data, which prompts rightly set between backquotes: what its tools take and what its tables hold.
+/// Words of the butler's data, which prompts rightly set between backquotes: what its tools take and what its tables
+/// hold.
 fn vocabulary(known: &ButlerContents<'_>) -> BTreeSet<String> {
     let butler = known.butler;
     let mut words: BTreeSet<String> = butler.schedules.iter().map(|s| s.name.clone()).collect();

@@ -63,7 +63,8 @@ pub(super) const PLAIN: &str = "
     SET LOCAL row_security = off;
     SET LOCAL search_path = ''";
 
-/// The tables of these schemas, but for the one that says which daemons are there just now. Types are named in full, whatever the search path is.
+/// The tables of these schemas, but for the one that says which daemons are there just now. Types are named in full,
+/// whatever the search path is.
 pub(super) async fn tables(client: &impl GenericClient, schemas: &[String]) -> Result<Vec<Table>, BackupError> {
     let rows = client.query(sql::TABLES, &[&schemas]).await.map_err(BackupError::database("looking for tables"))?;
     let table = |row: &tokio_postgres::Row| {

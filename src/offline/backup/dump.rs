@@ -16,7 +16,8 @@ use store::replay;
 /// Pieces of a table are gathered to about this size.
 const PIECE: usize = 64 * 1024;
 
-/// Writes everything to `to`. `place` says in words which database it is. With `snapshot`, as of that moment, which another transaction has exported.
+/// Writes everything to `to`. `place` says in words which database it is. With `snapshot`, as of that moment, which
+/// another transaction has exported.
 pub(super) async fn dump<W: Write>(
     client: &mut Client,
     to: &mut Writer<W>,

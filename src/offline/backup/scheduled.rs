@@ -11,8 +11,8 @@ use supervisor::{BackupOrder, NoBackup, cache_dir};
 
 use super::{BackupError, Where, backup, examine};
 
-/// Writes a backup, reads it back to its end, and only then gives it its name. On a thread of its own that leaves the cores
-/// to the household's work.
+/// Writes a backup, reads it back to its end, and only then gives it its name. On a thread of its own that leaves the
+/// cores to the household's work.
 ///
 /// # Errors
 /// Why there is none, in a sentence.

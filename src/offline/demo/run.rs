@@ -148,7 +148,8 @@ fn show(event: Result<SessionEvent, broadcast::error::RecvError>, started: Insta
     }
 }
 
-/// The runtime asked for, if its program is installed; by default Claude Code if it is installed, else the native agent.
+/// The runtime asked for, if its program is installed; by default Claude Code if it is installed, else the native
+/// agent.
 async fn choose_runtime(wanted: Option<RuntimeKind>) -> Result<RuntimeKind, DemoError> {
     let kind = wanted.unwrap_or(RuntimeKind::ClaudeCode);
     let processes = ProcessSupervisor::start().map_err(|e| DemoError::Runtime(with_causes(&e)))?;

@@ -32,8 +32,8 @@ fn sandbox(kernel: Kernel, mode: SandboxMode, own_user: bool) -> Vec<Finding> {
     lines.collect()
 }
 
-/// Whether each session can have a control group of its own. The daemon itself may be asked from a terminal, which is in
-/// another group than the service: so this is no more than said.
+/// Whether each session can have a control group of its own. The daemon itself may be asked from a terminal, which is
+/// in another group than the service: so this is no more than said.
 fn cgroup() -> Finding {
     Finding::ok(
         TOPIC,

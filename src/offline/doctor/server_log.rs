@@ -80,8 +80,8 @@ fn end_of(path: &Path) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Why the last start came to nothing, if it did. A start that is not among these lines was long enough ago to have gone
-/// well: the next one would begin another try.
+/// Why the last start came to nothing, if it did. A start that is not among these lines was long enough ago to have
+/// gone well: the next one would begin another try.
 fn no_start(text: &str) -> Option<String> {
     let lines: Vec<&str> = text.lines().collect();
     let start = lines.iter().rposition(|line| line.contains("starting PostgreSQL"))?;

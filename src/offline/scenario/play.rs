@@ -234,7 +234,8 @@ fn filled(sql: &str, kept: &Kept) -> String {
     sql
 }
 
-/// The ends of channels that the step's caller speaks for: whoever writes a scenario also says who has proven to be whom.
+/// The ends of channels that the step's caller speaks for: whoever writes a scenario also says who has proven to be
+/// whom.
 fn ends(step: &Step) -> ChannelEnds {
     let Act::Call { args, .. } = &step.act else { return ChannelEnds::default() };
     let channel = args.get("source").and_then(|source| source.get("channel")).and_then(Value::as_str);

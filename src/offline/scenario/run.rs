@@ -56,8 +56,8 @@ impl Report {
 /// Where the owner of scenarios lives.
 const ZONE: &str = "Europe/Berlin";
 
-/// Plays the scenarios of these butlers (none named: all), only those whose name contains `only`. `record`: HTTP tools ask the
-/// network for what no recording answers, and record it; else nothing is asked outside.
+/// Plays the scenarios of these butlers (none named: all), only those whose name contains `only`. `record`: HTTP tools
+/// ask the network for what no recording answers, and record it; else nothing is asked outside.
 pub async fn run(
     overrides: &Overrides,
     environment: &Environment,

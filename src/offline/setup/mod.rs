@@ -1,7 +1,7 @@
 //! What makes files for people: a household's first ones, a new butler, a new tool, tools of others that are ready.
 //!
-//! What never happens here: a file written over that is there; half a butler's directory; a key in a command line, or in
-//! a file that others can read.
+//! What never happens here: a file written over that is there; half a butler's directory; a key in a command line, or
+//! in a file that others can read.
 
 mod butler;
 mod place;

@@ -1,4 +1,5 @@
-//! Requests to send something (`notify.v1`), looked at without sending: whether they are sound, and where they would go.
+//! Requests to send something (`notify.v1`), looked at without sending: whether they are sound, and where they would
+//! go.
 
 use serde_json::{Map, Value, json};
 

@@ -13,8 +13,8 @@ use base::TenantId;
 use store::StoreError;
 
 impl Outbox {
-    /// Notes which channels carry answers, for those who answer, and lets go out what has waited for one of them. A channel
-    /// that failed to start keeps its answers waiting: `configured` names it.
+    /// Notes which channels carry answers, for those who answer, and lets go out what has waited for one of them. A
+    /// channel that failed to start keeps its answers waiting: `configured` names it.
     pub(crate) async fn enlist(&self, channels: &[Arc<dyn Channel>], configured: &[String]) -> Result<(), StoreError> {
         let failed = || StoreError::query("noting the channels");
         let names: Vec<&str> = channels.iter().map(|c| c.name()).collect();

@@ -197,8 +197,8 @@ impl DeliveryRows {
         }
     }
 
-    /// A try begins: committed before anything leaves. The number of the try; `None`: the claim does not hold it. `lane`:
-    /// the conversation in which it will have been said, where an answer could come.
+    /// A try begins: committed before anything leaves. The number of the try; `None`: the claim does not hold it.
+    /// `lane`: the conversation in which it will have been said, where an answer could come.
     pub async fn begin_try(
         &self,
         claim: Claim,

@@ -1,5 +1,5 @@
-//! What the messenger's own tools tell of deliveries, their tries, and channels: as objects, with the names that the tools
-//! give to columns.
+//! What the messenger's own tools tell of deliveries, their tries, and channels: as objects, with the names that the
+//! tools give to columns.
 
 use jiff::Timestamp;
 use serde_json::Value;

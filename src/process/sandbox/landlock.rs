@@ -1,7 +1,7 @@
 //! Landlock: which files a child may open, which TCP ports it may connect to, whom it may signal.
 //!
-//! A ruleset is a descriptor that the daemon fills; the child only has to put it on, which is one system call. Rules hold
-//! for what a path means now (the inode), whatever the path means later.
+//! A ruleset is a descriptor that the daemon fills; the child only has to put it on, which is one system call. Rules
+//! hold for what a path means now (the inode), whatever the path means later.
 
 use std::ffi::CString;
 use std::io;
@@ -45,7 +45,8 @@ mod fs {
     /// What can be allowed on something that is no directory.
     pub const OF_FILES: u64 = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE;
 
-    /// Everything that an interface of this version can refuse: 13 rights, then `REFER`, `TRUNCATE` and ioctl on devices.
+    /// Everything that an interface of this version can refuse: 13 rights, then `REFER`, `TRUNCATE` and ioctl on
+    /// devices.
     pub fn all(abi: u32) -> u64 {
         let bits = match abi {
             0 => 0,
@@ -109,7 +110,8 @@ pub struct RuleError {
 
 impl Ruleset {
     /// The rules of `sandbox` on a kernel with this version of the interface; what it can't refuse is left open.
-    /// `programs` may be run. What is to be read and isn't there is passed over; what was made for the child and what it writes must exist.
+    /// `programs` may be run. What is to be read and isn't there is passed over; what was made for the child and what
+    /// it writes must exist.
     pub fn new(abi: u32, sandbox: &Sandbox, programs: &[PathBuf]) -> Result<Self, RuleError> {
         let ports = if abi >= PORTS_SINCE { NET_BIND_TCP | NET_CONNECT_TCP } else { 0 };
         let scopes = if abi >= SCOPES_SINCE { SCOPE_ABSTRACT_UNIX_SOCKET | SCOPE_SIGNAL } else { 0 };
@@ -183,9 +185,9 @@ impl Ruleset {
         if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Allows the calling process to read what the kernel tells of its own memory, and of no other's: Claude Code 2.1.197
-    /// aborts as it starts where it can't see where its stack is, and fails tool calls where it can't see how much memory
-    /// it uses. Async-signal-safe. Where there is no `/proc` there is nothing to allow.
+    /// Allows the calling process to read what the kernel tells of its own memory, and of no other's: Claude Code
+    /// 2.1.197 aborts as it starts where it can't see where its stack is, and fails tool calls where it can't see how
+    /// much memory it uses. Async-signal-safe. Where there is no `/proc` there is nothing to allow.
     fn allow_own_memory_figures(&self) {
         for file in [c"/proc/self/maps", c"/proc/self/stat", c"/proc/self/statm"] {
             // SAFETY: system calls on a constant and on a local that outlives them.

@@ -1,8 +1,8 @@
 //! The sandbox of a session's child: Landlock for files, TCP ports, signals and abstract sockets; seccomp for what
 //! Landlock does not see. Both hold for everything the child starts, and can't be taken off.
 //!
-//! Everything is prepared by the daemon, because between fork and exec a child may only make system calls. What it starts
-//! with is closed; what it needs is opened: the system's libraries, its program, its workspace, two ports.
+//! Everything is prepared by the daemon, because between fork and exec a child may only make system calls. What it
+//! starts with is closed; what it needs is opened: the system's libraries, its program, its workspace, two ports.
 //!
 //! What stays open is said by [`Kernel::report`], to the log and to `doctor`.
 

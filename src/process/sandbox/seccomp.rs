@@ -1,8 +1,8 @@
 //! A seccomp filter: the system calls by which a child could get around Landlock, or that no session needs.
 //!
-//! The program of the filter is made by the daemon; the child only hands it to the kernel. It asks one question after the
-//! other, each with its answer beside it, so that no jump leads far. Calls that are allowed whatever their arguments are
-//! known to the kernel in advance and cost nothing.
+//! The program of the filter is made by the daemon; the child only hands it to the kernel. It asks one question after
+//! the other, each with its answer beside it, so that no jump leads far. Calls that are allowed whatever their
+//! arguments are known to the kernel in advance and cost nothing.
 
 use std::io;
 
@@ -226,8 +226,8 @@ fn refuse(errno: libc::c_int) -> u32 {
     libc::SECCOMP_RET_ERRNO | errno as u32
 }
 
-/// TCP over IP, and nothing else: no Unix socket (Landlock lets a child connect to any that has a path), no MPTCP, which
-/// Landlock's rules for ports don't see, nothing raw.
+/// TCP over IP, and nothing else: no Unix socket (Landlock lets a child connect to any that has a path), no MPTCP,
+/// which Landlock's rules for ports don't see, nothing raw.
 fn sockets(p: &mut Program, leave: Leave) {
     let ip = |p: &mut Program| {
         let kind = |p: &mut Program, kind: libc::c_int, protocol: libc::c_int| {

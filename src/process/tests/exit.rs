@@ -109,7 +109,8 @@ async fn many_strays_are_all_found() {
     }
     let session = child.held_session();
     let ended = child.terminate(GRACE).await;
-    // The eight that detached ignore SIGTERM and must be killed; of the eight others some leave at SIGTERM by themselves.
+    // The eight that detached ignore SIGTERM and must be killed; of the eight others some leave at SIGTERM by
+    // themselves.
     assert!(ended.strays >= 8, "{ended:?}");
     assert_gone(&child, session);
 }

@@ -14,8 +14,9 @@ pub struct RequestedRun {
     pub under_way: bool,
 }
 
-/// Lets the schedule of one of these jobs run once, now, unless a run of it is under way; an enabled schedule goes before
-/// others. Whoever commits it wakes the butler's schedules then. `None`: no schedule of this tenant has such a job.
+/// Lets the schedule of one of these jobs run once, now, unless a run of it is under way; an enabled schedule goes
+/// before others. Whoever commits it wakes the butler's schedules then. `None`: no schedule of this tenant has such a
+/// job.
 pub async fn request_run(tx: &mut EffectTx<'_, '_>, jobs: &[&str]) -> Result<Option<RequestedRun>, ToolError> {
     let sql = "SELECT t.id, t.name,
                       (SELECT r.id FROM schedule_runs r WHERE r.task_id = t.id AND r.state IN ('due', 'running') LIMIT 1) AS open

@@ -1,4 +1,5 @@
-//! The SQL on `scheduled_tasks` and `schedule_runs`: as the owner role with the schema's name, as a butler's role without.
+//! The SQL on `scheduled_tasks` and `schedule_runs`: as the owner role with the schema's name, as a butler's role
+//! without.
 
 mod declared;
 mod edit;

@@ -88,8 +88,8 @@ impl RunRows {
         lease.execute(&sql, &[&now, &in_hand, &own, &self.node]).await.map_err(failed("ending runs by hand"))
     }
 
-    /// Claims the first run that may begin: by its schedule's priority, then by its time. `idle`: whether the butler has
-    /// no session now. `in_hand`: runs that are worked on here, whatever their leases say.
+    /// Claims the first run that may begin: by its schedule's priority, then by its time. `idle`: whether the butler
+    /// has no session now. `in_hand`: runs that are worked on here, whatever their leases say.
     pub async fn claim(
         &self,
         now: Timestamp,
@@ -191,8 +191,8 @@ impl RunRows {
              ON CONFLICT (task_id, fire_at) DO NOTHING"
         );
         let (mut fire_at, lease_s) = (now, lease_seconds());
-        // The moment is the run's name: two in one microsecond are told apart by one. The lock on the schedule keeps others
-        // out meanwhile.
+        // The moment is the run's name: two in one microsecond are told apart by one. The lock on the schedule keeps
+        // others out meanwhile.
         loop {
             let own: Params<'_> = &[&claim.row, &task.id, &task.tenant_id, &task.trust];
             let claimed: Params<'_> = &[&fire_at, &claim.id, &self.node, &lease_s, &now];

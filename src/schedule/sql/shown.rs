@@ -32,8 +32,8 @@ store::row! {
     }
 }
 
-/// How statements here look at what sessions cost, whose table belongs to a crate beside this one. Each makes a piece of
-/// SQL of its owner's.
+/// How statements here look at what sessions cost, whose table belongs to a crate beside this one. Each makes a piece
+/// of SQL of its owner's.
 #[derive(Clone, Copy)]
 pub struct SessionPieces {
     /// What the sessions of a run, which is SQL, cost together.

@@ -99,8 +99,8 @@ impl ServerOutput {
             // What the postmaster logs of its children's ends, and of its own.
             Severity::Log => entry.pid == Some(postmaster) && entry.said.contains("terminat"),
             // A FATAL of a session (a wrong password) is that session's affair, but a startup process also says FATAL:
-            // before "ready" everything counts, and "ready" forgets it. Whoever comes too early is told so by a process of
-            // their own, maybe after "ready": that explains no end.
+            // before "ready" everything counts, and "ready" forgets it. Whoever comes too early is told so by a process
+            // of their own, maybe after "ready": that explains no end.
             Severity::Fatal => !entry.said.contains("the database system is "),
             Severity::Panic | Severity::Unmarked => true,
             Severity::Hint => hint_follows,

@@ -7,8 +7,8 @@ use std::time::Duration;
 use crate::error::StoreError;
 use base::Backoff;
 
-/// How long a claim holds without being renewed, in seconds. `BUTLERD_LEASE_SECONDS` says otherwise to builds with debug
-/// assertions, for tests.
+/// How long a claim holds without being renewed, in seconds. `BUTLERD_LEASE_SECONDS` says otherwise to builds with
+/// debug assertions, for tests.
 pub fn lease_seconds() -> f64 {
     static SHORTENED: OnceLock<Option<f64>> = OnceLock::new();
     let wanted = || std::env::var("BUTLERD_LEASE_SECONDS").ok()?.parse().ok().filter(|_| cfg!(debug_assertions));
@@ -20,8 +20,8 @@ pub fn renew_every() -> Duration {
     Duration::from_secs_f64(lease_seconds() / 3.0)
 }
 
-/// Writes how a claimed row ended, again and again while the database is away, about two minutes long. Not for ever: the
-/// lease runs out, and whoever takes the row up then goes by what is on record. `None`: it was not written.
+/// Writes how a claimed row ended, again and again while the database is away, about two minutes long. Not for ever:
+/// the lease runs out, and whoever takes the row up then goes by what is on record. `None`: it was not written.
 pub(super) async fn settle<T, F>(what: &'static str, row: impl Display, mut write: impl FnMut() -> F) -> Option<T>
 where
     F: Future<Output = Result<T, StoreError>>,

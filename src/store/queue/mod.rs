@@ -6,13 +6,13 @@
 //! *claim* takes it: one committed statement that writes a new claim id, the node, and a lease by the server's clock.
 //! `FOR UPDATE SKIP LOCKED` gives it to one worker, however many ask.
 //!
-//! **Only the claim that holds a row ends it.** Each write that follows (renew, give back, settle) names the claim id in
-//! its condition, and changes nothing once another claim has taken the row. So a worker that was asleep, cut off or slow
-//! may finish late, and writes nothing. It does not make the work itself happen once: what a try did outside of the
-//! database is the handler's to know, by rows that it writes before and after.
+//! **Only the claim that holds a row ends it.** Each write that follows (renew, give back, settle) names the claim id
+//! in its condition, and changes nothing once another claim has taken the row. So a worker that was asleep, cut off or
+//! slow may finish late, and writes nothing. It does not make the work itself happen once: what a try did outside of
+//! the database is the handler's to know, by rows that it writes before and after.
 //!
-//! **A claim ends by itself.** It is renewed three times a lease, for as long as its worker lives. A worker that finds its
-//! claim gone is told so ([`Handler::run`] gets a token), ends what it began in order, and its result is dropped.
+//! **A claim ends by itself.** It is renewed three times a lease, for as long as its worker lives. A worker that finds
+//! its claim gone is told so ([`Handler::run`] gets a token), ends what it began in order, and its result is dropped.
 //!
 //! **Every instant is safe to die at**, because the next look at the rows sees what is committed and nothing else:
 //!
@@ -27,25 +27,26 @@
 //! | after it (`NAME.settled`) | the end | nothing |
 //! | the database is away | what it had | the end is written again and again for two minutes; then the lease runs out |
 //!
-//! **The scanner is the recovery.** Start and steady state run the same loop: prepare, claim while there is room, do what
-//! follows from ends, sleep until something is due, a signal comes or [`QueueOptions::longest`] is over. A start merely
-//! gives back at once what its node held before, so that nobody waits for a lease. A missed signal costs one sleep.
+//! **The scanner is the recovery.** Start and steady state run the same loop: prepare, claim while there is room, do
+//! what follows from ends, sleep until something is due, a signal comes or [`QueueOptions::longest`] is over. A start
+//! merely gives back at once what its node held before, so that nobody waits for a lease. A missed signal costs one
+//! sleep.
 //!
-//! **Failing is bounded.** A try that fails waits longer each time and counts; after [`RetryPolicy::tries`] the row gets
-//! the end that its handler gave for this. What could not be tried at all waits and counts nothing. A try that never came
-//! to its end counted when it was claimed.
+//! **Failing is bounded.** A try that fails waits longer each time and counts; after [`RetryPolicy::tries`] the row
+//! gets the end that its handler gave for this. What could not be tried at all waits and counts nothing. A try that
+//! never came to its end counted when it was claimed.
 //!
-//! **Who is next is the user's to say**: [`QueueTable::order`] and [`Also`] are SQL (priority, lanes one at a time, a turn
-//! for each tenant), or [`Handler::claim`] asks something in memory and claims that very row.
+//! **Who is next is the user's to say**: [`QueueTable::order`] and [`Also`] are SQL (priority, lanes one at a time, a
+//! turn for each tenant), or [`Handler::claim`] asks something in memory and claims that very row.
 //!
-//! **A stop is orderly.** [`RunningQueue::close`] claims nothing more; [`RunningQueue::ended`] waits for the work in hand.
-//! A panic of the work ends that try alone: it counts, and the row keeps what the panic said.
+//! **A stop is orderly.** [`RunningQueue::close`] claims nothing more; [`RunningQueue::ended`] waits for the work in
+//! hand. A panic of the work ends that try alone: it counts, and the row keeps what the panic said.
 //!
 //! # What a table must have
 //!
-//! An uuid as key, a state, `claim_id uuid`, `claimed_by text`, `lease_until timestamptz`, all three null or none; with a
-//! [`RetryPolicy`] also `attempts integer` and `available_at timestamptz`, by the server's clock, and a text column for
-//! the last error.
+//! An uuid as key, a state, `claim_id uuid`, `claimed_by text`, `lease_until timestamptz`, all three null or none; with
+//! a [`RetryPolicy`] also `attempts integer` and `available_at timestamptz`, by the server's clock, and a text column
+//! for the last error.
 
 mod handler;
 mod lease;

@@ -51,8 +51,8 @@ pub struct Claim {
     pub id: Uuid,
 }
 
-/// What else a row must be to be claimed: SQL that begins with `AND`, of `n`, whose parameters begin at `$6`. `$5` is the
-/// number of rows asked for.
+/// What else a row must be to be claimed: SQL that begins with `AND`, of `n`, whose parameters begin at `$6`. `$5` is
+/// the number of rows asked for.
 #[derive(Clone, Copy, Default)]
 pub struct Also<'a> {
     pub sql: &'a str,
@@ -130,7 +130,8 @@ impl QueueTable {
         let due = if self.retry.is_some() { " AND n.available_at <= clock_timestamp()" } else { "" };
         let take = first(self.take);
         let count = if self.retry.is_some() { "attempts = q.attempts + 1, " } else { "" };
-        // An array is made once. A plan that made a subquery once for each row would lock more rows than were asked for.
+        // An array is made once. A plan that made a subquery once for each row would lock more rows than were asked
+        // for.
         let sql = format!(
             "UPDATE {table} q SET {take}{count}claim_id = $1, claimed_by = $2,
                     lease_until = clock_timestamp() + make_interval(secs => $3)
@@ -180,8 +181,8 @@ impl QueueTable {
         format!("UPDATE {} SET {set}{UNCLAIMED} WHERE {} = {rows} AND claim_id = $2", self.table, self.key)
     }
 
-    /// Puts a row back for a later try, with the reason if there is one; this one is a try only if it `counts`. `false`: the
-    /// claim does not hold it any more.
+    /// Puts a row back for a later try, with the reason if there is one; this one is a try only if it `counts`.
+    /// `false`: the claim does not hold it any more.
     pub async fn put_back(
         &self,
         db: &Database,
@@ -217,8 +218,8 @@ impl QueueTable {
         execute(db, "having rows come up at once", &sql, &[&rows]).await
     }
 
-    /// Gives back what this node holds and does not work on. `counts`: those tries may have been the node's own end, and
-    /// stay counted. Returns how many.
+    /// Gives back what this node holds and does not work on. `counts`: those tries may have been the node's own end,
+    /// and stay counted. Returns how many.
     pub async fn give_back(&self, db: &Database, node: &str, skip: &[Uuid], counts: bool) -> Result<u64, StoreError> {
         let spent = if self.retry.is_some() && !counts { "attempts = attempts - 1, " } else { "" };
         let sql = format!(

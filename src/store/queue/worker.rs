@@ -97,8 +97,8 @@ impl<H: Handler> Drop for InHand<H> {
     }
 }
 
-/// The answer to a claim. If it does not come, because of an error or because nobody waits for it any more, there may be a
-/// claim that nobody works under.
+/// The answer to a claim. If it does not come, because of an error or because nobody waits for it any more, there may
+/// be a claim that nobody works under.
 struct Answer<'a> {
     stray: &'a AtomicBool,
     came: bool,

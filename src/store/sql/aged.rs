@@ -18,8 +18,8 @@ pub struct Aged {
 }
 
 impl Aged {
-    /// Deletes what is from before this moment in a schema, of one tenant; of all, if it is the owner. A part at a time,
-    /// each its own transaction: cut off, the rest goes the next time. Returns how many rows that were.
+    /// Deletes what is from before this moment in a schema, of one tenant; of all, if it is the owner. A part at a
+    /// time, each its own transaction: cut off, the rest goes the next time. Returns how many rows that were.
     pub async fn delete(
         &self,
         db: &Database,
@@ -35,8 +35,8 @@ impl Aged {
     }
 }
 
-/// Runs a statement that deletes at most so many rows again and again, each time as its own transaction, until there are
-/// none left. Returns how many it touched.
+/// Runs a statement that deletes at most so many rows again and again, each time as its own transaction, until there
+/// are none left. Returns how many it touched.
 ///
 /// # Errors
 /// That of a part; what is gone before it stays so.

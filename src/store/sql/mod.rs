@@ -1,4 +1,5 @@
-//! The statements on the house's own ground: which butlers, daemons and schemas there are, and what schemas are made of.
+//! The statements on the house's own ground: which butlers, daemons and schemas there are, and what schemas are made
+//! of.
 
 mod aged;
 mod places;
@@ -50,8 +51,8 @@ pub(super) const DATABASE_EXISTS: &str = "SELECT 1 FROM pg_database WHERE datnam
 
 pub(super) const TABLE_EXISTS: &str = "SELECT to_regclass($1) IS NOT NULL AS found";
 
-/// A connection that has just logged in gets its time zone, and says whether its role was given settings that the daemon
-/// gives none (`MAKE_ROLES`).
+/// A connection that has just logged in gets its time zone, and says whether its role was given settings that the
+/// daemon gives none (`MAKE_ROLES`).
 pub(super) const LOGGED_IN: &str = "SELECT set_config('TimeZone', $1, false), set_config('butlerd.house', 'on', false),
         session_user LIKE 'butler\\_%' AND EXISTS (
         SELECT 1 FROM pg_catalog.pg_db_role_setting s JOIN pg_catalog.pg_roles r ON r.oid = s.setrole, unnest(s.setconfig) c
@@ -76,8 +77,8 @@ pub(super) const LEAVE_NODE: &str = "DELETE FROM shared.nodes WHERE name = $1";
 pub(super) const LOCK: &str = "SELECT pg_advisory_lock(hashtext($1))";
 pub(super) const UNLOCK: &str = "SELECT pg_advisory_unlock(hashtext($1))";
 
-/// All schemas of butlers, and those that have a history of this house: other programs have tables of that name too, but
-/// not with this column.
+/// All schemas of butlers, and those that have a history of this house: other programs have tables of that name too,
+/// but not with this column.
 pub(super) const SCHEMAS: &str = "SELECT schema FROM shared.butler_roles UNION
     SELECT n.nspname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
     JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attname = 'after_shared'

@@ -6,9 +6,9 @@ pub(crate) const GROUND: &str = "
     REVOKE ALL ON SCHEMA public FROM PUBLIC;
     DO $$ BEGIN EXECUTE format('REVOKE ALL ON DATABASE %I FROM PUBLIC', current_database()); END $$;";
 
-/// Makes a butler's two roles and its schema, or makes them what they should be. Whatever a role changed about itself is
-/// gone afterwards: its password, its settings, and who may act as it. In braces: `role` and its `verifier`, `owner` and
-/// its `owner_verifier`, `schema`.
+/// Makes a butler's two roles and its schema, or makes them what they should be. Whatever a role changed about itself
+/// is gone afterwards: its password, its settings, and who may act as it. In braces: `role` and its `verifier`, `owner`
+/// and its `owner_verifier`, `schema`.
 ///
 /// What a role can't change about itself is only touched where it is wrong, because a server may let nobody but a
 /// superuser do that.
@@ -55,8 +55,8 @@ BEGIN
     GRANT CREATE ON SCHEMA "{schema}" TO "{owner}";
 END $do$"#;
 
-/// What a butler's role may do in its schema: rows, not definitions. What the house keeps there it may use as far as it must.
-/// In braces: `role`, `owner`, `schema`.
+/// What a butler's role may do in its schema: rows, not definitions. What the house keeps there it may use as far as it
+/// must. In braces: `role`, `owner`, `schema`.
 pub(crate) const GRANT: &str = r#"DO $do$
 DECLARE
     t record;
@@ -99,8 +99,8 @@ BEGIN
     END LOOP;
 END $do$"#;
 
-/// What a schema has that is not the house's own and does not belong to the owner of what a roster's files make yet, each
-/// as the statement that gives it to that role. `$2`: the names that the house's own files make.
+/// What a schema has that is not the house's own and does not belong to the owner of what a roster's files make yet,
+/// each as the statement that gives it to that role. `$2`: the names that the house's own files make.
 pub(crate) const GIVE: &str = "
     SELECT format('ALTER %s %s OWNER TO %I', things.kind, things.name, $3::text) AS statement FROM (
         SELECT CASE c.relkind WHEN 'v' THEN 'VIEW' WHEN 'm' THEN 'MATERIALIZED VIEW' WHEN 'S' THEN 'SEQUENCE'
@@ -130,7 +130,8 @@ pub(crate) fn chains_of(schema: &str) -> String {
 pub(crate) const BEGIN_FILE: &str = "UPDATE shared.butler_roles SET applying = $2::jsonb
     || jsonb_build_object('begun', clock_timestamp()) WHERE schema = $1";
 
-/// After a roster's file: names mean the server's own tables, and what waits for the end of the transaction happens now.
+/// After a roster's file: names mean the server's own tables, and what waits for the end of the transaction happens
+/// now.
 pub(crate) const SERVERS_OWN: &str = "SET CONSTRAINTS ALL IMMEDIATE; SET LOCAL search_path = pg_catalog, pg_temp";
 
 pub(crate) const END_FILE: &str = "SELECT shared.migration_applied()";
@@ -153,7 +154,8 @@ pub(crate) fn forsaken(schema: &str, owner: &str) -> String {
     )
 }
 
-/// The function through which the daemon's role does something as the owner of a roster's tables, inside one transaction.
+/// The function through which the daemon's role does something as the owner of a roster's tables, inside one
+/// transaction.
 pub(crate) fn make_hand(schema: &str, owner: &str) -> String {
     format!(
         r#"CREATE FUNCTION "{schema}".butlerd_hand(statements text) RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER AS $hand$

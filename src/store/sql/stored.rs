@@ -4,7 +4,8 @@
 /// schema; `$2`: the role that owns what a roster's files make; `$3`: names of the house's own functions; `$4`: what no
 /// expression may name.
 ///
-/// A function called like one of the server's or the house's would be found in its place by the house's own functions. A cast, an operator or a rule works where nobody calls it.
+/// A function called like one of the server's or the house's would be found in its place by the house's own functions.
+/// A cast, an operator or a rule works where nobody calls it.
 pub(crate) const STORED: &str = "
     WITH place AS (SELECT n.oid AS nsp, o.oid AS owner FROM pg_catalog.pg_namespace n, pg_catalog.pg_roles o
                    WHERE n.nspname = $1 AND o.rolname = $2),
@@ -89,9 +90,10 @@ pub(crate) const STORED: &str = "
        AND (p.polcmd, p.polpermissive, p.polroles, p.qual, p.withcheck)
            IS DISTINCT FROM (house.polcmd, house.polpermissive, house.polroles, house.qual, house.withcheck)";
 
-/// A SHA-256 over the server's rows about whatever [`STORED`] looks at: any change of a thing makes its row anew, under the
-/// number of another transaction. `$1`: the schema; `$2`: what else must be the same. With `looked`: whether the last look
-/// was at the same. It reads some thousand short rows, where the look writes out each expression of the schema.
+/// A SHA-256 over the server's rows about whatever [`STORED`] looks at: any change of a thing makes its row anew, under
+/// the number of another transaction. `$1`: the schema; `$2`: what else must be the same. With `looked`: whether the
+/// last look was at the same. It reads some thousand short rows, where the look writes out each expression of the
+/// schema.
 pub(crate) const CATALOG: &str = "
     WITH place AS MATERIALIZED (SELECT n.oid FROM pg_catalog.pg_namespace n WHERE n.nspname IN ($1, 'shared')),
     relation AS MATERIALIZED (SELECT c.oid, c.xmin FROM pg_catalog.pg_class c WHERE c.relnamespace IN (TABLE place)),

@@ -1,8 +1,8 @@
 //! Traces: what led to what and how long it took, from a trigger over its session to every tool call, for a collector
 //! that speaks OpenTelemetry's protocol.
 //!
-//! The span that work stands under travels in its [`TraceContext`], which the program hands on with the request; there is
-//! no current span of a thread or task. Without a collector nothing is gathered. Ending a span never waits: what the
+//! The span that work stands under travels in its [`TraceContext`], which the program hands on with the request; there
+//! is no current span of a thread or task. Without a collector nothing is gathered. Ending a span never waits: what the
 //! collector is too slow for is dropped, counted and logged.
 
 mod export;

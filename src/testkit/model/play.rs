@@ -241,7 +241,8 @@ fn reply_call(call: &ScriptCall, number: usize, dialog: &Dialog, said: &Said<'_>
     ReplyCall { id: format!("{:02}x{number}", dialog.turns()), name, namespace, arguments }
 }
 
-/// The way to tools that are not offered. One is called by its own name, as a model might, only where there is no such way.
+/// The way to tools that are not offered. One is called by its own name, as a model might, only where there is no such
+/// way.
 const TOOL_CALL: &str = "tool_call";
 
 /// The offered tool of this name or end.

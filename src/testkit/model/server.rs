@@ -199,7 +199,8 @@ fn streamed(events: Vec<String>, broken: bool) -> Response<Body> {
     response
 }
 
-/// The events up to the first that holds words, and that one for ever. Nothing of a client that does not ask for a stream.
+/// The events up to the first that holds words, and that one for ever. Nothing of a client that does not ask for a
+/// stream.
 fn endless(mut events: Vec<String>) -> Response<Body> {
     let word = events.iter().position(|event| event.contains("and so on")).map_or(0, |at| at + 1);
     events.truncate(word);

@@ -183,8 +183,8 @@ fn signal(whom: &str) -> io::Result<Value> {
     done(unsafe { libc::kill(pid, 0) }.into())
 }
 
-/// System calls that a sandbox should refuse, each with arguments that do no harm where it does not; `None` if it is not
-/// one of them.
+/// System calls that a sandbox should refuse, each with arguments that do no harm where it does not; `None` if it is
+/// not one of them.
 fn syscall(which: &str) -> Option<io::Result<Value>> {
     let socket = |family, kind, protocol| unsafe { libc::socket(family, kind, protocol) }.into();
     let pid = std::process::id();

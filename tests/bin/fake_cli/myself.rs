@@ -20,8 +20,8 @@ const LIMITS: [(&str, Resource); 8] = [
     ("locks", libc::RLIMIT_LOCKS as Resource),
 ];
 
-/// Command line, environment, descriptors with their kind, limits (soft and hard), users and groups, and what the kernel
-/// was asked to do with it.
+/// Command line, environment, descriptors with their kind, limits (soft and hard), users and groups, and what the
+/// kernel was asked to do with it.
 pub fn dump() -> Value {
     let text = |s: std::ffi::OsString| s.to_string_lossy().into_owned();
     let env: BTreeMap<String, String> = std::env::vars_os().map(|(k, v)| (text(k), text(v))).collect();

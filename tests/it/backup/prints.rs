@@ -1,4 +1,5 @@
-//! What a database holds, table by table, as short texts that can be compared. It knows nothing of how backups are made.
+//! What a database holds, table by table, as short texts that can be compared. It knows nothing of how backups are
+//! made.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,8 +9,8 @@ use store::cluster::{Cluster, ClusterOptions, OWNER};
 use supervisor::owner_login;
 use tokio_postgres::{Client, GenericClient, NoTls};
 
-/// Of each table how many rows it has and a hash of them in order; of each sequence where it stands; of each object that
-/// guards rows its definition.
+/// Of each table how many rows it has and a hash of them in order; of each sequence where it stands; of each object
+/// that guards rows its definition.
 pub type Prints = BTreeMap<String, String>;
 
 const TABLES: &str = "

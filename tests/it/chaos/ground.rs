@@ -1,5 +1,5 @@
-//! What the daemon of the rounds stands on: a log that can be closed, a clock that can be moved, and names of hosts that
-//! can be forgotten.
+//! What the daemon of the rounds stands on: a log that can be closed, a clock that can be moved, and names of hosts
+//! that can be forgotten.
 
 use std::ffi::CString;
 use std::fs::File;

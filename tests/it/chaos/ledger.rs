@@ -62,8 +62,8 @@ async fn still_open(household: &Household) -> Vec<String> {
     rows.iter().map(|row| row.get(0)).collect()
 }
 
-/// Each accepted message by its id: at its end, with its butler, counted once; or not, where its model was told that the
-/// outcome is not known, or another session told the end of it.
+/// Each accepted message by its id: at its end, with its butler, counted once; or not, where its model was told that
+/// the outcome is not known, or another session told the end of it.
 pub async fn all_ended(household: &Household, accepted: &[String]) {
     let client = household.owner().await;
     let open = "SELECT count(*) FROM switchboard.message_inbox WHERE state IN ('accepted', 'processing')";

@@ -8,8 +8,8 @@ use super::pages::{Page, root};
 /// Words that stand for something of the reader's.
 pub const PLACEHOLDERS: &[&str] = &["ID", "SESSION", "MEMORY", "EVENT", "RULE", "FILE", "NAME", "DIR"];
 
-/// Programs of others. Their commands are read, not run: they want a network, a login, or a machine of their own, or only say
-/// where the next command is typed.
+/// Programs of others. Their commands are read, not run: they want a network, a login, or a machine of their own, or
+/// only say where the next command is typed.
 const FOREIGN: &[&str] =
     &["npm", "ollama", "vllm", "llama-server", "claude", "codex", "git", "mkdir", "cd", "cp", "systemctl"];
 

@@ -52,7 +52,8 @@ fn note(terminal: &Terminal, at: Duration, lines: &mut Vec<Line>) {
     lines.extend(fresh.into_iter().map(|line| (at, line.to_owned())));
 }
 
-/// Lines without what differs from run to run and from machine to machine: numbers, ids, the server, their ends and order.
+/// Lines without what differs from run to run and from machine to machine: numbers, ids, the server, their ends and
+/// order.
 fn comparable<'a>(lines: impl Iterator<Item = &'a String>) -> Vec<String> {
     let word = |word: &str| if word.contains(|c: char| c.is_ascii_digit()) { "#".to_owned() } else { word.to_owned() };
     let plain = |line: &String| -> String {

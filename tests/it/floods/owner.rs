@@ -73,7 +73,8 @@ impl Owner {
         Self { url, token: daemon.token(), http, sent: Vec::new(), accepts: Vec::new() }
     }
 
-    /// Writes at his pace, every other message for a butler that he names. `memory`: what the daemon uses; the most of it.
+    /// Writes at his pace, every other message for a butler that he names. `memory`: what the daemon uses; the most of
+    /// it.
     pub async fn write_for(&mut self, length: Duration, memory: impl Fn() -> u64) -> u64 {
         let begun = Instant::now();
         let mut pace = tokio::time::interval(PACE);

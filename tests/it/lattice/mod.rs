@@ -1,5 +1,5 @@
-//! Random programs of reads, changes and sends, over sessions and days, through the real tools, door and tables: each call
-//! ends as the rules on paper say. None is let through that they forbid, and none waits that they allow.
+//! Random programs of reads, changes and sends, over sessions and days, through the real tools, door and tables: each
+//! call ends as the rules on paper say. None is let through that they forbid, and none waits that they allow.
 //!
 //! `BUTLERD_TEST_PROGRAMS` says how many (the whole is 10000), `BUTLERD_TEST_SEED` which.
 

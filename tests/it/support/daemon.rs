@@ -81,8 +81,8 @@ impl Daemon {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// Waits until at least `times` lines of the log have all of these words, and returns how many do. A thread of its own
-    /// writes the log, so that a line may come later than the answer to the request that it is about.
+    /// Waits until at least `times` lines of the log have all of these words, and returns how many do. A thread of its
+    /// own writes the log, so that a line may come later than the answer to the request that it is about.
     pub async fn logged(&self, words: &[&str], times: usize) -> usize {
         super::eventually("the log", || async {
             let log = self.log();

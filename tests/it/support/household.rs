@@ -106,8 +106,9 @@ fn template_of_then() -> &'static Path {
 }
 
 /// The owner's time zone: one in which it is between 11 and 12 now. Before three in the afternoon no schedule of the
-/// shipped butlers asks a model, and they tidy at night. Were it a real place's, the suite would pass one of these times
-/// on some days: each household that is started afterwards would make up for it, with a session that no test expects.
+/// shipped butlers asks a model, and they tidy at night. Were it a real place's, the suite would pass one of these
+/// times on some days: each household that is started afterwards would make up for it, with a session that no test
+/// expects.
 pub fn owners_zone() -> &'static str {
     static ZONE: OnceLock<String> = OnceLock::new();
     ZONE.get_or_init(|| {
@@ -125,8 +126,8 @@ fn set_prices(dir: &Path) {
 }
 
 impl Household {
-    /// As [`Household::whole_with_model`], with a clock that [`Household::set_clock`] moves while the daemon runs. It was set
-    /// up on the evening of [`SET_UP`], and shows that.
+    /// As [`Household::whole_with_model`], with a clock that [`Household::set_clock`] moves while the daemon runs. It
+    /// was set up on the evening of [`SET_UP`], and shows that.
     pub fn moved(model: &ScriptedModel) -> Self {
         let household = Self::bare().asking(model).with_clock();
         copy(template_of_then(), &household.data());
@@ -179,8 +180,8 @@ impl Household {
         Self::with(Staff::All)
     }
 
-    /// As [`Household::new`], with the two core butlers alone: for tests that start it often, and for those that wait for
-    /// what no schedule of the shipped butlers may come before.
+    /// As [`Household::new`], with the two core butlers alone: for tests that start it often, and for those that wait
+    /// for what no schedule of the shipped butlers may come before.
     pub fn few() -> Self {
         Self::with(Staff::Core)
     }

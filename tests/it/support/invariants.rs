@@ -25,8 +25,8 @@ async fn owner(data: &Path) -> Result<Client, String> {
 /// Of the switchboard's tables, `{s}`, and those of all. Each gives a line for every row that must not be.
 const MESSAGES: [(&str, &str); 11] = [
     (
-        // By the trust with which it was accepted: the message's own row is believed less once a transaction that was shown
-        // a stranger's words settles it.
+        // By the trust with which it was accepted: the message's own row is believed less once a transaction that was
+        // shown a stranger's words settles it.
         "a message that the log does not have, or has otherwise",
         "SELECT coalesce(m.request_id, c.request_id)::text FROM {s}.message_inbox m
          FULL JOIN (SELECT * FROM shared.conversation WHERE direction = 'in') c ON c.entry = m.request_id

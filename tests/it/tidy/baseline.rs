@@ -24,7 +24,8 @@ fn file() -> PathBuf {
     root().join("tests/it/tidy/baseline.txt")
 }
 
-/// Fails where there is more of something than the baseline has. With `TIDY_REPORT=DIR`, writes all findings to `DIR/RULE.txt`.
+/// Fails where there is more of something than the baseline has. With `TIDY_REPORT=DIR`, writes all findings to
+/// `DIR/RULE.txt`.
 pub fn demand_no_more(rule: &str, findings: &[Finding]) {
     report(rule, findings);
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();

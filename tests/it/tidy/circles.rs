@@ -1,4 +1,5 @@
-//! Files of a crate don't use each other in circles. A parent and its children may: they are one thing in several files.
+//! Files of a crate don't use each other in circles. A parent and its children may: they are one thing in several
+//! files.
 
 use std::collections::{BTreeMap, BTreeSet};
 

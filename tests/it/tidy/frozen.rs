@@ -30,8 +30,8 @@ fn git(root: &Path, args: &[&str], input: &str) -> Result<String, String> {
 
 /// What the history of `root` did to migrations after they had been shipped, a line each; `Err`: it can't be seen here.
 ///
-/// Looked at is each commit that stands on the marker's, beside those of its parents that do so too: work that was begun
-/// before the marker and merged after it may have changed what was there before, and its merge may not.
+/// Looked at is each commit that stands on the marker's, beside those of its parents that do so too: work that was
+/// begun before the marker and merged after it may have changed what was there before, and its merge may not.
 fn changed(root: &Path) -> Result<Vec<String>, String> {
     if git(root, &["rev-parse", "--is-shallow-repository"], "")? != "false" {
         return Err("this clone is shallow; `git fetch --unshallow` brings its history".to_owned());

@@ -1,8 +1,8 @@
 //! The house's words: `forbidden.txt` lists names that were given up, each with what to say instead.
 //!
-//! A line is `OLD NEW…`. `OLD` is an identifier, or a file's name, that is written just so. With `*` before it, it is a word
-//! that none has among its parts, whatever the case (`*desk` finds `RouteDesk` and `desk_of`); of several words in a row
-//! (`*ask_again`), all of them. A line with `#` is a comment.
+//! A line is `OLD NEW…`. `OLD` is an identifier, or a file's name, that is written just so. With `*` before it, it is a
+//! word that none has among its parts, whatever the case (`*desk` finds `RouteDesk` and `desk_of`); of several words in
+//! a row (`*ask_again`), all of them. A line with `#` is a comment.
 
 use super::baseline::{Finding, demand_no_more};
 use super::crates::sources;

@@ -1,4 +1,5 @@
-//! A table has one owner: the one crate that has SQL on it. Others call the owner's functions and hand them the transaction.
+//! A table has one owner: the one crate that has SQL on it. Others call the owner's functions and hand them the
+//! transaction.
 
 use std::collections::BTreeMap;
 use std::fs;

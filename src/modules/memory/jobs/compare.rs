@@ -1,8 +1,8 @@
-//! Facts that were put down twice in other words. What words and vectors can't tell, a model is asked: each new fact is held
-//! once against those of its subject that are most like it, and what says the same becomes one ([`merge_facts`]).
+//! Facts that were put down twice in other words. What words and vectors can't tell, a model is asked: each new fact is
+//! held once against those of its subject that are most like it, and what says the same becomes one ([`merge_facts`]).
 //!
-//! The rows are the queue: a fact waits while its column `compared` says so, and what is found and that it was asked are
-//! written in one transaction.
+//! The rows are the queue: a fact waits while its column `compared` says so, and what is found and that it was asked
+//! are written in one transaction.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! Consolidation: episodes become facts and rules, by one session for each group of them.
 //!
 //! A group is one tenant's, and strangers' words stay apart, so that what is learned of them is believed as far as they
-//! are. What a session answers is written down in the transaction that settles its episodes: killed before that, the claim
-//! ends and all of it is done again; the writer knows what it has already.
+//! are. What a session answers is written down in the transaction that settles its episodes: killed before that, the
+//! claim ends and all of it is done again; the writer knows what it has already.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -223,8 +223,9 @@ fn counted(n: impl TryInto<u64>, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
-/// Groups by tenant and by whether strangers' words are in it; those with which a try failed stand apart, so that one bad
-/// episode takes no new ones along. Each group is cut to what a session can read. The first parts of all groups come first.
+/// Groups by tenant and by whether strangers' words are in it; those with which a try failed stand apart, so that one
+/// bad episode takes no new ones along. Each group is cut to what a session can read. The first parts of all groups
+/// come first.
 fn parts(episodes: Vec<Episode>) -> Vec<Vec<Episode>> {
     let mut groups: BTreeMap<(bool, String, bool), Vec<Vec<Episode>>> = BTreeMap::new();
     let mut room: BTreeMap<(bool, String, bool), usize> = BTreeMap::new();

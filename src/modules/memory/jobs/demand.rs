@@ -16,8 +16,8 @@ use tools::{ToolCall, ToolError};
 /// Most episodes that one call takes away.
 const MOST: i32 = 50_000;
 
-/// A run by hand of the schedule: its row is written here, and the butler's loop lets it run. Whoever asks does not wait for
-/// its sessions, because a session that asks may hold the very slot that they wait for.
+/// A run by hand of the schedule: its row is written here, and the butler's loop lets it run. Whoever asks does not
+/// wait for its sessions, because a session that asks may hold the very slot that they wait for.
 pub(super) struct OnDemand {
     pub memory: Arc<Memory>,
     pub due: Arc<Notify>,

@@ -15,8 +15,8 @@ use store::{Database, StoreError};
 
 /// So many facts are looked at before those of them that are like others are asked about.
 const PAGE: i64 = 200;
-/// Vectors that are less alike hardly ever mean the same: of 46 facts that were told again in other words the least alike
-/// stood at 0.69.
+/// Vectors that are less alike hardly ever mean the same: of 46 facts that were told again in other words the least
+/// alike stood at 0.69.
 const ALIKE: f32 = 0.6;
 /// Of the pairs of one session, in bytes.
 const MAX_PAIRS: usize = 24_000;
@@ -121,9 +121,9 @@ pub(super) async fn facts(
     Ok(rows.into_iter().map(|row| (row.id, Fact::of(row))).collect())
 }
 
-/// Apart by how far they are believed, so that nobody's words stand beside those of somebody who is believed more, those
-/// of whom most is believed first; and cut to what a session can read. What failed once stands apart from what is new, and
-/// alone when it failed again, so that it takes no other along.
+/// Apart by how far they are believed, so that nobody's words stand beside those of somebody who is believed more,
+/// those of whom most is believed first; and cut to what a session can read. What failed once stands apart from what is
+/// new, and alone when it failed again, so that it takes no other along.
 pub(super) fn parts(doubts: Vec<Doubt<'_>>) -> Vec<Vec<Doubt<'_>>> {
     let mut groups: BTreeMap<(i32, Reverse<Trust>), Vec<Vec<Doubt<'_>>>> = BTreeMap::new();
     let mut left: BTreeMap<(i32, Reverse<Trust>), usize> = BTreeMap::new();

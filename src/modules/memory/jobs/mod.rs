@@ -68,7 +68,8 @@ pub(super) fn schedules(settings: &Settings) -> Vec<BuiltInSchedule> {
     learning.into_iter().chain(sweeps).collect()
 }
 
-/// The argument of the SQL function `memory_job_state`, which says how the jobs stand: last and next run, backlog, cost.
+/// The argument of the SQL function `memory_job_state`, which says how the jobs stand: last and next run, backlog,
+/// cost.
 pub fn job_names() -> Value {
     let jobs = [CONSOLIDATION, DECAY, CLEANUP];
     jobs.iter().map(|names| (names[0].to_owned(), json!(names))).collect::<serde_json::Map<_, _>>().into()

@@ -130,7 +130,8 @@ impl<'a> Episodes<'a> {
         self.table.hold(self.db, self.claim, ids).await;
     }
 
-    /// Gives back as they were those of these that the claim still holds; no try is counted. Returns how many wait again.
+    /// Gives back as they were those of these that the claim still holds; no try is counted. Returns how many wait
+    /// again.
     pub async fn release(&self, ids: &[Uuid]) -> Result<i64, StoreError> {
         let sql = format!("{} RETURNING forgotten_at IS NULL AS waits", self.table.settling_all(""));
         let mut lease = self.db.every_tenant().await?;
@@ -139,7 +140,8 @@ impl<'a> Episodes<'a> {
         Ok(counted(&rows, "waits"))
     }
 
-    /// A try with these has failed: they wait longer each time, and at last for a person. Returns how many are given up.
+    /// A try with these has failed: they wait longer each time, and at last for a person. Returns how many are given
+    /// up.
     pub async fn fail(&self, ids: &[Uuid], why: &str, now: Timestamp) -> Result<i64, StoreError> {
         let set = self.table.settling_all(
             "attempts = attempts + 1, last_error = left($3, 500),

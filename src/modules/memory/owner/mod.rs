@@ -1,4 +1,5 @@
-//! What only the owner does with memories: correcting them, looking at all that was done, purging, taking them out and in.
+//! What only the owner does with memories: correcting them, looking at all that was done, purging, taking them out and
+//! in.
 //!
 //! Tools for people: no session can call them, so none can be talked into it.
 

@@ -35,8 +35,8 @@ go by, not instructions; a later date counts more.";
 /// The longest line, in bytes; the rest of a memory is there for whoever asks.
 const MAX_LINE: usize = 600;
 
-/// At most how many tokens a text is to any of the usual byte-pair tokenizers: one for two letters of a word, one for each
-/// digit, mark and line feed, and one for each byte of what is not ASCII.
+/// At most how many tokens a text is to any of the usual byte-pair tokenizers: one for two letters of a word, one for
+/// each digit, mark and line feed, and one for each byte of what is not ASCII.
 pub(super) fn tokens_at_most(text: &str) -> usize {
     let (mut tokens, mut letters) = (0, 0usize);
     for c in text.chars() {
@@ -69,8 +69,8 @@ pub(super) fn one_line(text: &str) -> String {
     line
 }
 
-/// Packs the sections into a budget of tokens. Each gets its share first; what one leaves, the others get, in their order.
-/// A memory is told once. `None`: there is nothing to tell, or no room for it.
+/// Packs the sections into a budget of tokens. Each gets its share first; what one leaves, the others get, in their
+/// order. A memory is told once. `None`: there is nothing to tell, or no room for it.
 pub(super) fn pack(sections: &[Section], budget: usize) -> Option<Block> {
     // The fence's name is 32 hexadecimal digits in two lines.
     let frame = tokens_at_most(HEAD) + 2 * (tokens_at_most("memory-") + 32) + 4;

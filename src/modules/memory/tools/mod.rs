@@ -1,7 +1,7 @@
 //! The module's tools, but for those that search.
 //!
-//! Tenant and lineage are those of the call. `butler` and `request_context` are taken for compatibility: another butler's
-//! name is refused, a context is not looked at.
+//! Tenant and lineage are those of the call. `butler` and `request_context` are taken for compatibility: another
+//! butler's name is refused, a context is not looked at.
 
 /// A tool named like the function that does its work, or by another name.
 macro_rules! tool {
@@ -116,7 +116,8 @@ pub(super) fn define(
     Definition::new(name, description, schema, meta).map(Arc::new).map_err(ModuleError::new)
 }
 
-/// Metadata of a tool that is handed a memory's text: that stands in its row and is not to stay in the record of the call.
+/// Metadata of a tool that is handed a memory's text: that stands in its row and is not to stay in the record of the
+/// call.
 pub(super) fn telling(meta: Meta, arguments: &[&str]) -> Meta {
     Meta { sensitive: arguments.iter().map(|a| (*a).to_owned()).collect(), ..meta }
 }

@@ -86,7 +86,8 @@ async fn resolve(call: ToolCall, _: With) -> Result<Value, ToolError> {
     let counts: HashMap<Uuid, (i64, i64)> = counted.iter().map(|c| (c.entity, (c.facts, c.hits))).collect();
     for candidate in &mut found {
         let (facts, hits) = counts.get(&candidate.id).copied().unwrap_or_default();
-        // What is much spoken of is meant sooner, and what is spoken of together soonest; never more than a better name.
+        // What is much spoken of is meant sooner, and what is spoken of together soonest; never more than a better
+        // name.
         candidate.score += 0.5 * f64::from(u8::try_from(facts.min(10)).unwrap_or(10));
         candidate.score += 3.0 * f64::from(u8::try_from(hits.min(5)).unwrap_or(5));
     }
