@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::{Api, Endpoint, ProbeError, gemini_takes, probe, served_models};
+use agent::{Api, Endpoint, ProbeError, probe, served_models, takes_key};
 use async_trait::async_trait;
 use futures_util::future::join_all;
 use jsonrpsee::Extensions;
@@ -109,9 +109,9 @@ async fn one(place: &ModelPlace, butler: &ButlerConfig, keys: &ModelKeys) -> Tri
     let answered: Result<(), ProbeError> = match api_of(butler.runtime.kind, butler.runtime.api) {
         Some(config::Api::Anthropic) => answers(&endpoint(Api::Anthropic), place).await,
         Some(config::Api::Openai) => answers(&endpoint(Api::Openai), place).await,
-        // The Gemini CLI's: it speaks neither.
+        // It speaks neither.
         None => match &found {
-            Some((_, key)) => gemini_takes(&place.url, key).await,
+            Some((_, key)) => takes_key(&place.url, key).await,
             None => return untried("only its own program asks there"),
         },
     };

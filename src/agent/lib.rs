@@ -27,7 +27,7 @@ use tokio::io::AsyncWrite;
 pub use config::{AgentConfig, Api, CONFIG_ENV, ConfigError, Image, MCP_ENV, McpServer, McpServers, TRACE_ENV};
 pub use event::{AgentEvent, RunResult};
 pub use llm_api::{ErrorClass, Failure, Usage};
-pub use probe::{Endpoint, ProbeError, gemini_takes, probe, served_models};
+pub use probe::{Endpoint, ProbeError, probe, served_models, takes_key};
 
 use event::Reporter;
 use mcp::{Mcp, McpError};

@@ -64,7 +64,7 @@ pub enum ProbeError {
 }
 
 /// Whether the Gemini API takes this key: it is asked for the beginning of its list of models, which costs nothing.
-pub async fn gemini_takes(base_url: &str, key: &Secret<String>) -> Result<(), ProbeError> {
+pub async fn takes_key(base_url: &str, key: &Secret<String>) -> Result<(), ProbeError> {
     let url = format!("{}/v1beta/models?pageSize=1", base_url.trim_end_matches('/'));
     let failed = |e: reqwest::Error| ProbeError::List { url: url.clone(), reason: innermost(&e.without_url()) };
     let request = http_client(&url).map_err(failed)?.get(&url);

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::out::{Out, Tone};
-use agent::{Endpoint, gemini_takes, probe, served_models};
+use agent::{Endpoint, probe, served_models, takes_key};
 use base::Secret;
 use config::{Api, RuntimeKind, SpawnerConfig};
 use offline::doctor::version_of;
@@ -83,7 +83,7 @@ async fn model(settings: &SpawnerConfig, runtime: &StartRuntime, key: Option<(St
     }
     match runtime.kind {
         RuntimeKind::Gemini => {
-            let taken = gemini_takes(&settings.endpoints.gemini, value).await;
+            let taken = takes_key(&settings.endpoints.gemini, value).await;
             taken.map(|()| format!("{name} is taken by {}", settings.endpoints.gemini)).into()
         }
         _ => native(settings, runtime, key).await,
