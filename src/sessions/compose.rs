@@ -11,9 +11,9 @@ use access::Token;
 use access::credentials::CredentialError;
 use base::redact::household;
 use base::{Secret, SessionId, TenantId, crash};
-use config::SpawnerConfig;
+use config::{SandboxMode, SpawnerConfig};
 use llm_api::{TAKES_NO_PICTURES, pictures_not_shown};
-use process::{ChildSpec, ChildUser, OutputLimits, Rlimits, Stdin};
+use process::{ChildSpec, ChildUser, Kernel, OutputLimits, Rlimits, Stdin};
 use tools::SKILL_READ;
 
 /// What the model of a session is told before it is asked.
@@ -67,6 +67,7 @@ pub(super) fn invocation(
         request_timeout: None,
         max_retries: None,
         stream_text: reads_along(trigger),
+        confined: inner.parts.settings.sandbox != SandboxMode::Off && Kernel::here().is_enough(),
         granted_tools: if own { config.runtime.tools.clone() } else { Vec::new() },
         extra_args: if own { config.runtime.args.clone() } else { Vec::new() },
         credentials: access.keys,

@@ -109,7 +109,12 @@ impl Codex {
         let model = inv.model.as_ref().map(|model| format!("model = {}\n", quoted(model))).unwrap_or_default();
         let (shell, image) = (granted("shell"), granted("view_image"));
         let (sandbox, web) = (
-            if shell { "workspace-write" } else { "read-only" },
+            match (shell, inv.confined) {
+                // Its own sandbox makes namespaces, which ours forbids: every command would fail.
+                (true, true) => "danger-full-access",
+                (true, false) => "workspace-write",
+                (false, _) => "read-only",
+            },
             if granted("web_search") { "live" } else { "disabled" },
         );
         let (system, url, server) = (quoted(&system.to_string_lossy()), quoted(url), quoted(&server));

@@ -23,6 +23,7 @@ fn invocation() -> Invocation {
         request_timeout: None,
         max_retries: None,
         stream_text: false,
+        confined: false,
         granted_tools: vec![],
         extra_args: vec![],
         credentials: vec![("ANTHROPIC_API_KEY".into(), Secret::new("sk-secret-key".into()))],

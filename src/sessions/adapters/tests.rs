@@ -33,6 +33,7 @@ pub(super) fn invocation(program: &str) -> (tempfile::TempDir, PathBuf, Invocati
         request_timeout: None,
         max_retries: None,
         stream_text: false,
+        confined: false,
         granted_tools: vec![],
         extra_args: vec![],
         credentials: vec![("ANTHROPIC_API_KEY".into(), Secret::new("sk-secret-key".into()))],

@@ -43,6 +43,8 @@ pub struct Invocation {
     pub max_retries: Option<u32>,
     /// Somebody reads along: text is told as it is written, by programs that can.
     pub stream_text: bool,
+    /// butlerd's own sandbox holds the program, in which it can make none of its own.
+    pub confined: bool,
     /// Built-in tools of the program that the butler's configuration grants.
     pub granted_tools: Vec<String>,
     pub extra_args: Vec<String>,

@@ -149,6 +149,8 @@ fn the_configuration_locks_the_session_in() {
     let doc = config(&inv);
     assert_eq!(doc["features"]["shell_tool"].as_bool(), Some(true));
     assert_eq!((doc["web_search"].as_str(), doc["sandbox_mode"].as_str()), (Some("live"), Some("workspace-write")));
+    inv.confined = true;
+    assert_eq!(config(&inv)["sandbox_mode"].as_str(), Some("danger-full-access"), "one sandbox is enough");
     assert_eq!(doc["model_providers"]["butlerd"]["base_url"].as_str(), Some(VENDOR_URL));
     inv.granted_tools = vec!["Bash".into()];
     assert!(matches!(codex.compose(&inv), Err(AdapterError::Tool(..))));
