@@ -47,8 +47,13 @@ async fn they_are_made_read_back_and_rotated() {
     let mut daemon = household.start().await;
     let first = made(&daemon, &dir, "a first backup", |all| !all.is_empty()).await;
     made(&daemon, &dir, "the first one gone, and two others", |all| all.len() == 2 && !all.contains(&first[0])).await;
-    let told = status(&household).await;
-    assert!(told["backup"]["newest"].is_string() && told["backup"]["overdue"] == false, "{told:#}");
+    // Where much else runs, one takes longer than the time after which the next is missed.
+    eventually("the newest is told, and none is missed", || async {
+        let told = status(&household).await;
+        let fine = told["backup"]["newest"].is_string() && told["backup"]["overdue"] == false;
+        if fine { Ok(()) } else { Err(format!("{told:#}")) }
+    })
+    .await;
     assert_eq!(daemon.stop_blocking(), 0);
     let left = backups(&dir);
     assert!((2..=3).contains(&left.len()) && names(&dir).contains(&"mine.backup".to_owned()), "{:?}", names(&dir));
