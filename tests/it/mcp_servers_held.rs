@@ -434,7 +434,7 @@ async fn tools_of_a_server_count_in_the_budget_and_are_found() {
     assert!(!shown(before).1.iter().any(|name| name.contains("fake_melt")), "it was told at once");
     assert!(done["output"].as_str().is_some_and(|output| output.contains("did melt")), "{done}");
     let owner = household.owner().await;
-    let sql = "SELECT tool FROM visitor.tool_calls WHERE session_id = $1::text::uuid ORDER BY id";
+    let sql = "SELECT tool FROM visitor.tool_calls WHERE session_id = $1::text::uuid ORDER BY called_at";
     let rows = owner.query(sql, &[&done["session_id"].as_str().expect("an id")]).await.expect("the rows");
     let calls: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
     assert_eq!(calls, ["tool_find", "fake_melt"]);
