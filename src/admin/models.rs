@@ -21,8 +21,6 @@ use outbox::MESSENGER;
 use sessions::budget::Limits;
 use sessions::{HOUSEKEEPING, ModelPlace, SessionOptions, SessionState, Trigger, api_of, model_places};
 
-/// Why a login can't be tried from here: only its program can use it.
-const SUBSCRIPTION: &str = "a subscription is tried by a session";
 /// What the session that tries one is told and asked.
 const TRIAL: [&str; 2] = ["Answer with the one word: ready.", "Are you ready?"];
 /// A session is ended by its own limits; the trial of it by this.
@@ -62,6 +60,8 @@ pub enum TrialOutcome {
     Untried {
         why: String,
     },
+    /// A login, which only its program can use: a session tries it.
+    Subscription,
 }
 
 /// Keys of models by the variables that hold them.
@@ -102,7 +102,7 @@ async fn one(place: &ModelPlace, butler: &ButlerConfig, keys: &ModelKeys) -> Tri
         return untried("there is no key for it");
     }
     if found.as_ref().is_some_and(|(name, _)| !name.ends_with("_API_KEY")) {
-        return untried(SUBSCRIPTION);
+        return TrialOutcome::Subscription;
     }
     let began = Instant::now();
     let endpoint = |api| Endpoint { api, base_url: place.url.clone(), key: found.clone() };
@@ -144,14 +144,15 @@ impl ModelsApiServer for Rpc {
             keys.extend(found.map(|(value, _)| (name, value)));
         }
         let mut tried = try_models(&configs, &services.config.spawner, &keys).await;
-        let login = TrialOutcome::Untried { why: SUBSCRIPTION.to_owned() };
-        for place in tried.iter_mut().filter(|place| place.outcome == login) {
-            let config =
-                configs.iter().find(|config| place.butlers.first().is_some_and(|b| *b == config.name.as_str()));
-            if let Some(config) = config {
-                place.outcome = self.by_session(config).await;
+        let by_session = tried.iter_mut().filter(|place| place.outcome == TrialOutcome::Subscription).map(|place| {
+            let config = configs.iter().find(|c| place.butlers.first().is_some_and(|b| *b == c.name.as_str()));
+            async move {
+                if let Some(config) = config {
+                    place.outcome = self.by_session(config).await;
+                }
             }
-        }
+        });
+        join_all(by_session).await;
         Ok(tried)
     }
 }

@@ -78,6 +78,13 @@ pub enum Command {
     /// See what butlers' sessions do and did
     #[command(subcommand)]
     Sessions(super::session::Sessions),
+    /// Say how a session came to its answer: what it was told, the tools it was shown and why, its calls, its cost
+    ///
+    /// The same as `butlerd sessions show`.
+    Explain {
+        /// Of a session
+        id: Id,
+    },
     /// See, question and correct what a butler remembers
     Memory(super::memory::MemoryArgs),
     /// Manage what butlers noted for their own later sessions

@@ -12,7 +12,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
         "Every day",
         &["status", "chat", "trigger", "approvals", "inbox", "deliveries", "schedule", "memory", "costs", "undo"],
     ),
-    ("Look closer", &["sessions", "timeline", "notes", "mcp-servers", "tool"]),
+    ("Look closer", &["sessions", "explain", "timeline", "notes", "mcp-servers", "tool"]),
     ("People, keys and messages", &["contacts", "rules", "ingest", "secret", "token"]),
     ("Set up and change", &["init", "new", "check", "test", "config", "demo"]),
     (

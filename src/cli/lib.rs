@@ -136,6 +136,7 @@ fn call(place: Place, command: Command) -> Outcome {
         Command::Deliveries(what) => place.call(|caller| deliveries::run(caller, what)),
         Command::Costs(args) => place.call(|caller| costs::run(caller, args)),
         Command::Sessions(what) => place.call(|caller| session::run(caller, what)),
+        Command::Explain { id } => place.call(|caller| session::run(caller, session::Sessions::Show { id })),
         Command::Notes(what) => place.call(|caller| notes::run(caller, what)),
         Command::McpServers(what) => place.call(|caller| mcp_servers::run(caller, what)),
         Command::Memory(args) => place.call(|caller| memory::run(caller, args)),

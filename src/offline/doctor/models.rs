@@ -47,6 +47,9 @@ fn judge(tried: TriedModel) -> Finding {
         }
         TrialOutcome::Failed { why } => Finding::problem(TOPIC, format!("{what} did not answer: {why}; for {who}"))
             .so("Start the server, or correct [runtime] endpoint and model in butlerd.toml, or the key: butlerd secret set."),
+        TrialOutcome::Subscription => {
+            Finding::ok(TOPIC, format!("{what} is a subscription: a running butlerd tries it by a session; for {who}"))
+        }
         TrialOutcome::Untried { why } => Finding::ok(TOPIC, format!("{what} was not tried, because {why}; for {who}")),
     }
 }

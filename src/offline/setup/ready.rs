@@ -119,11 +119,17 @@ pub fn add_ready(
     };
     written.map_err(|e| SetupError::failed(format!("{} can't be written: {e}.", file.display()), ""))?;
     if let (true, Some(why)) = (was_right, mistakes(overrides, environment, butler)) {
-        let _ = match ready.place {
+        let taken_back = match ready.place {
             Place::Server(_) => shorten(&file, &before),
             Place::Tool(_) => fs::remove_file(&file),
         };
-        return Err(SetupError::failed(format!("Nothing was added, because it would not pass the check: {why}"), ""));
+        return Err(match taken_back {
+            Ok(()) => SetupError::failed(format!("Nothing was added, because it would not pass the check: {why}"), ""),
+            Err(e) => SetupError::failed(
+                format!("{what} does not pass the check ({why}) and can't be taken back ({e})."),
+                format!("Remove it from {} yourself.", file.display()),
+            ),
+        });
     }
     Ok(Added { butler: butler.to_owned(), what, file, next: ready.next })
 }

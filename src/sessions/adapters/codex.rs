@@ -89,7 +89,7 @@ impl Codex {
             args.extend([arg.clone(), setting.clone()]);
         }
         let at = |file: &SessionFile| inv.workspace.root.join(&file.path).to_string_lossy().into_owned();
-        args.extend(common::pictures(inv, "").iter().map(|file| format!("--image={}", at(file))));
+        args.extend(common::pictures(inv).iter().map(|file| format!("--image={}", at(file))));
         // The prompt is the standard input.
         args.push("-".to_owned());
         Ok(args)
@@ -213,7 +213,7 @@ impl Adapter for Codex {
             vec![(CONFIG_FILE, settings), (SYSTEM_FILE, inv.system_prompt.clone()), (PROMPT_FILE, inv.prompt.clone())];
         let needs = Needs { programs: self.runs_programs(&inv.granted_tools), ..Needs::default() };
         let mut composed = common::composed(self.find()?, args, env, files, Some(PROMPT_FILE));
-        composed.files.extend(common::pictures(inv, ""));
+        composed.files.extend(common::pictures(inv));
         Ok(Composed { needs, ..composed })
     }
 

@@ -302,10 +302,10 @@ pub(super) fn composed(
     Composed { program, args, env, files, stdin, piped: None, needs: Needs::default() }
 }
 
-/// The pictures as files in this directory of the workspace.
-pub(super) fn pictures(inv: &Invocation, dir: &str) -> Vec<SessionFile> {
+/// The pictures as files of the workspace.
+pub(super) fn pictures(inv: &Invocation) -> Vec<SessionFile> {
     let file = |(n, (kind, contents)): (usize, &(String, Vec<u8>))| SessionFile {
-        path: Path::new(dir).join(format!("picture-{}.{}", n + 1, kind.rsplit('/').next().unwrap_or_default())),
+        path: format!("picture-{}.{}", n + 1, kind.rsplit('/').next().unwrap_or_default()).into(),
         contents: contents.clone(),
         mode: 0o600,
     };

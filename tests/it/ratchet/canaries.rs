@@ -121,7 +121,8 @@ pub async fn owners_rows(household: &Household) -> Vec<String> {
     let mut rows = Vec::new();
     for table in tables {
         let moves = "ARRAY['updated_at', 'last_run_at', 'next_run_at', 'last_result', 'last_referenced_at',
-                           'reference_count', 'embedding', 'accessed_at', 'last_used_at', 'uses']";
+                           'reference_count', 'embedding', 'accessed_at', 'last_used_at', 'uses',
+                           'compared', 'compare_attempts', 'compare_error']";
         let sql = format!(
             "SELECT '{table} ' || (to_jsonb(t) - {moves})::text FROM {table} t
              WHERE trust IN ('owner', 'system') AND to_jsonb(t)::text ~* 'canary' ORDER BY 1"
