@@ -18,6 +18,8 @@ pub struct Target {
     pub registration: Option<ButlerRegistration>,
     /// Something new is in its route inbox.
     pub wake: Arc<Notify>,
+    /// Somebody decided on a call of its that waited.
+    pub decided: Arc<Notify>,
 }
 
 /// Who is there.

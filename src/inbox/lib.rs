@@ -2,6 +2,7 @@
 //! comes to an end.
 
 mod accept;
+mod account;
 mod attempt;
 mod backfill;
 mod buffer;
@@ -13,6 +14,7 @@ mod define;
 mod directory;
 pub mod envelope;
 mod extractions;
+mod fates;
 mod follow;
 mod handle;
 mod hasten;
@@ -40,6 +42,7 @@ pub mod triage;
 mod turns;
 mod types;
 
+pub use account::{ACCOUNT_LEASE, Account};
 pub use buffer::Buffer;
 pub use directory::{ButlerDirectory, Target};
 pub use follow::{Follower, LiveUpdate, News};

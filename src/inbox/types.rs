@@ -426,3 +426,65 @@ pub enum LiveKind {
     },
     Settled,
 }
+
+/// Whether an account could be taken.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Taken {
+    /// It is this run's, for [`ACCOUNT_LEASE`].
+    Held {
+        /// As the last holder left it. `None`: nothing was ever taken in.
+        checkpoint: Option<Value>,
+    },
+    /// Another daemon of the household serves it.
+    Elsewhere { instance: String },
+}
+
+/// How a connector is, as `connector_list` shows it.
+#[derive(Clone, Debug)]
+pub struct AccountHealth<'a> {
+    /// `healthy`, `degraded` or `error`.
+    pub state: &'a str,
+    /// What is wrong, for people.
+    pub error: Option<&'a str>,
+    pub uptime: Duration,
+    /// An object of numbers.
+    pub counters: &'a Value,
+}
+
+/// How far a message has come.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Stage {
+    /// It is committed.
+    Seen,
+    /// A butler has it.
+    Working,
+    Done,
+    /// It, or a part of it, came to nothing.
+    Failed,
+}
+
+impl Stage {
+    /// Whether nothing more happens.
+    pub fn is_last(self) -> bool {
+        matches!(self, Stage::Done | Stage::Failed)
+    }
+}
+
+/// A message of a channel and how far it has come.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Fate {
+    pub request: Uuid,
+    pub origin: Origin,
+    pub stage: Stage,
+}
+
+/// Which message of its channel a request is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Origin {
+    pub channel: String,
+    pub endpoint: String,
+    pub thread: Option<String>,
+    pub sender: String,
+    /// As the channel numbers it.
+    pub event: Option<String>,
+}

@@ -2,7 +2,10 @@
 
 use jiff::Timestamp;
 use serde_json::Value;
+use uuid::Uuid;
 
+use crate::types::{AccountHealth, Taken};
+use store::{Lease, StoreError};
 use tools::{ToolCall, ToolError};
 
 /// A connector's sign of life.
@@ -80,4 +83,61 @@ pub async fn is_off(call: &ToolCall, kind: Option<&str>, endpoint: Option<&str>)
     let sql = "SELECT 1 FROM connector_registry
                WHERE connector_type = $1 AND endpoint_identity = $2 AND disconnected_at IS NOT NULL";
     Ok(!call.query(sql, &[&kind, &endpoint]).await?.is_empty())
+}
+
+/// Who wants to serve an account, and for how long.
+pub struct LeaseWanted<'a> {
+    pub connector_type: &'a str,
+    pub endpoint_identity: &'a str,
+    pub instance_id: &'a str,
+    pub lease: Uuid,
+    pub seconds: f64,
+}
+
+/// Takes an account that nobody holds, that the same instance held before, or that is held by this lease already.
+pub async fn take(db: &mut Lease, wanted: &LeaseWanted<'_>, now: Timestamp) -> Result<Taken, StoreError> {
+    let failed = || StoreError::query("taking a connector's account");
+    let sql =
+        "INSERT INTO connector_registry AS c (connector_type, endpoint_identity, instance_id, state, uptime_s, counters,
+            last_seen_at, lease_id, lease_until)
+        VALUES ($1, $2, $3, 'healthy', 0, '{}', $6, $4, clock_timestamp() + make_interval(secs => $5))
+        ON CONFLICT (tenant_id, connector_type, endpoint_identity) DO UPDATE SET
+            instance_id = $3, last_seen_at = $6, disconnected_at = NULL,
+            lease_id = $4, lease_until = clock_timestamp() + make_interval(secs => $5)
+        WHERE c.lease_id IS NULL OR c.lease_id = $4 OR c.instance_id = $3 OR c.lease_until < clock_timestamp()
+        RETURNING checkpoint";
+    let LeaseWanted { connector_type, endpoint_identity, instance_id, lease, seconds } = wanted;
+    let params: store::Params<'_> = &[connector_type, endpoint_identity, instance_id, lease, seconds, &now];
+    if let Some(row) = db.query_opt(sql, params).await.map_err(failed())? {
+        return Ok(Taken::Held { checkpoint: row.get("checkpoint") });
+    }
+    let sql = "SELECT instance_id FROM connector_registry WHERE connector_type = $1 AND endpoint_identity = $2";
+    let rows = db.read(sql, &[connector_type, endpoint_identity]).await.map_err(failed())?;
+    Ok(Taken::Elsewhere { instance: rows.first().map(|row| row.get("instance_id")).unwrap_or_default() })
+}
+
+/// Moves the checkpoint of the account that is held by this lease. Whether it is.
+pub async fn checkpoint(db: &mut Lease, lease: Uuid, cursor: &Value, now: Timestamp) -> Result<bool, StoreError> {
+    let sql = "UPDATE connector_registry SET checkpoint = $2, last_seen_at = $3
+               WHERE lease_id = $1 AND lease_until > clock_timestamp()";
+    let moved = db.execute(sql, &[&lease, cursor, &now]).await;
+    Ok(moved.map_err(StoreError::query("moving a connector's checkpoint"))? == 1)
+}
+
+/// Notes how the holder of this lease is.
+pub async fn report(db: &mut Lease, lease: Uuid, health: &AccountHealth<'_>, now: Timestamp) -> Result<(), StoreError> {
+    let sql = "UPDATE connector_registry SET state = $2, error_message = $3, uptime_s = $4, counters = $5,
+                   last_seen_at = $6, version = $7
+               WHERE lease_id = $1";
+    let AccountHealth { state, error, uptime, counters } = health;
+    let uptime = i64::try_from(uptime.as_secs()).unwrap_or(i64::MAX);
+    let version = env!("CARGO_PKG_VERSION");
+    let noted = db.execute(sql, &[&lease, state, error, &uptime, counters, &now, &version]).await;
+    noted.map(drop).map_err(StoreError::query("noting how a connector is"))
+}
+
+/// Gives up this lease.
+pub async fn give_back(db: &mut Lease, lease: Uuid) -> Result<(), StoreError> {
+    let sql = "UPDATE connector_registry SET lease_id = NULL, lease_until = NULL WHERE lease_id = $1";
+    db.execute(sql, &[&lease]).await.map(drop).map_err(StoreError::query("giving back a connector's account"))
 }

@@ -8,6 +8,7 @@ pub(super) mod connectors;
 pub(super) mod contacts;
 pub(super) mod dead;
 pub(super) mod extractions;
+pub(super) mod fates;
 pub(super) mod limits;
 pub(super) mod mail;
 pub(super) mod messages;

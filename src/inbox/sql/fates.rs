@@ -1,0 +1,66 @@
+//! What became of messages, by their requests.
+
+use uuid::Uuid;
+
+use crate::types::{Fate, Origin, Stage};
+use base::TenantId;
+use store::{Lease, StoreError};
+
+store::row! {
+    struct FateRow {
+        pub request_id: Uuid,
+        pub channel: String,
+        pub endpoint: String,
+        pub thread: Option<String>,
+        pub sender: String,
+        pub external_event_id: Option<String>,
+        pub state: String,
+        pub handed: bool,
+        pub lost: bool,
+    }
+}
+
+impl From<FateRow> for Fate {
+    fn from(row: FateRow) -> Self {
+        let stage = match row.state.as_str() {
+            "dead" => Stage::Failed,
+            "done" if row.lost => Stage::Failed,
+            "done" => Stage::Done,
+            _ if row.handed => Stage::Working,
+            _ => Stage::Seen,
+        };
+        let FateRow { channel, endpoint, thread, sender, external_event_id: event, .. } = row;
+        Fate { request: row.request_id, origin: Origin { channel, endpoint, thread, sender, event }, stage }
+    }
+}
+
+/// The channel's messages that are not done, the newest first.
+pub async fn open(lease: &mut Lease, schema: &str, tenant: &TenantId, channel: &str) -> Result<Vec<Uuid>, StoreError> {
+    let sql = format!(
+        "SELECT request_id FROM \"{schema}\".message_inbox
+         WHERE tenant_id = $1 AND channel = $2 AND state IN ('accepted', 'processing') ORDER BY seq DESC LIMIT 1000"
+    );
+    let rows = lease.read(&sql, &[&tenant.as_str(), &channel]).await;
+    let rows = rows.map_err(StoreError::query("reading what is not done"))?;
+    Ok(rows.iter().map(|row| row.get("request_id")).collect())
+}
+
+/// How far these messages have come.
+pub async fn of(
+    lease: &mut Lease,
+    schema: &str,
+    tenant: &TenantId,
+    requests: &[Uuid],
+) -> Result<Vec<Fate>, StoreError> {
+    let sql = format!(
+        "SELECT m.request_id, m.channel, m.endpoint, m.thread, m.sender, m.external_event_id, m.state,
+                coalesce(p.handed, false) AS handed, coalesce(p.lost, false) AS lost
+         FROM \"{schema}\".message_inbox m LEFT JOIN LATERAL (
+             SELECT bool_or(s.state = 'accepted') AS handed, bool_or(s.state = 'dead') AS lost
+             FROM \"{schema}\".route_segments s WHERE s.request_id = m.request_id) p ON true
+         WHERE m.tenant_id = $1 AND m.request_id = ANY ($2)"
+    );
+    let rows = lease.read(&sql, &[&tenant.as_str(), &requests]).await;
+    let rows = rows.map_err(StoreError::query("reading what became of messages"))?;
+    Ok(rows.iter().map(|row| FateRow::from(row).into()).collect())
+}
