@@ -45,6 +45,8 @@ const NO_TOKEN: Refusal = Refusal::new(
 pub struct Edge {
     hosts: Arc<[String]>,
     origins: Arc<[String]>,
+    /// The name under which the world reaches what needs no token.
+    public: Option<Arc<str>>,
     max_body: u64,
     book: TokenBook,
 }
@@ -74,7 +76,14 @@ impl Edge {
     /// A door that answers to loopback names, and to `hosts` and `origins` besides.
     pub fn new(book: TokenBook, hosts: &[String], origins: &[String], max_body: u64) -> Self {
         let lower = |list: &[String]| list.iter().map(|s| s.trim_end_matches('/').to_ascii_lowercase()).collect();
-        Self { hosts: lower(hosts), origins: lower(origins), max_body, book }
+        Self { hosts: lower(hosts), origins: lower(origins), public: None, max_body, book }
+    }
+
+    /// The same, where requests that bring a proof of their own may also come under the host of this URL.
+    pub fn with_public_url(mut self, url: Option<&str>) -> Self {
+        let authority = url.and_then(|url| url.parse::<Uri>().ok()?.authority().map(ToString::to_string));
+        self.public = authority.and_then(|authority| host_name(&authority)).map(Into::into);
+        self
     }
 
     /// The most bytes of a body.
@@ -84,7 +93,16 @@ impl Edge {
 
     /// Host, Origin and declared size.
     pub fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
-        self.check_host(uri, headers)?;
+        self.check_all(uri, headers, None)
+    }
+
+    /// As [`Edge::check`], of a request that brings a proof of its own: the world may send it.
+    pub fn check_open(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
+        self.check_all(uri, headers, self.public.as_deref())
+    }
+
+    fn check_all(&self, uri: &Uri, headers: &HeaderMap, public: Option<&str>) -> Result<(), Refusal> {
+        self.check_host(uri, headers, public)?;
         self.check_origin(headers)?;
         let declared = headers.get(CONTENT_LENGTH).map(|v| v.to_str().ok().and_then(|s| s.parse::<u64>().ok()));
         match declared {
@@ -94,7 +112,7 @@ impl Edge {
         }
     }
 
-    fn check_host(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
+    fn check_host(&self, uri: &Uri, headers: &HeaderMap, public: Option<&str>) -> Result<(), Refusal> {
         let mut given = headers.get_all(HOST).iter();
         let host = given.next().ok_or(BAD_HOST)?;
         if given.next().is_some() {
@@ -107,7 +125,8 @@ impl Edge {
         {
             return Err(BAD_HOST);
         }
-        if LOOPBACK.contains(&name.as_str()) || self.hosts.contains(&name) { Ok(()) } else { Err(BAD_HOST) }
+        let own = LOOPBACK.contains(&name.as_str()) || self.hosts.contains(&name) || public == Some(&name);
+        if own { Ok(()) } else { Err(BAD_HOST) }
     }
 
     fn check_origin(&self, headers: &HeaderMap) -> Result<(), Refusal> {

@@ -8,28 +8,46 @@ use hyper::body::Incoming;
 use super::inbound::{forbidden, said};
 use super::rights::{self, Need};
 use access::{Edge, Grant, GrantScope};
+use base::TenantId;
 use mcp::{BODY_TIMEOUT, Body, refusal_response, whole_body};
-use modules::{Matched, RouteRequest};
+use modules::{Matched, RouteProof, RouteRequest};
+
+/// The largest body of a request without a token.
+const OPEN_BODY: u64 = 1024 * 1024;
 
 /// Has the module answer, if the token is good for the route's scope and reaches its butler.
 pub(super) async fn answer(matched: Matched, edge: &Edge, grant: &Grant, request: Request<Incoming>) -> Response<Body> {
-    let need = match matched.scope() {
-        GrantScope::Read => Need::Look,
-        GrantScope::Ingest => Need::HandIn,
-        GrantScope::Tools => Need::Work,
-        GrantScope::Admin => Need::Manage,
+    let need = match matched.proof() {
+        RouteProof::Token(GrantScope::Read) => Need::Look,
+        RouteProof::Token(GrantScope::Ingest) => Need::HandIn,
+        RouteProof::Token(GrantScope::Tools) => Need::Work,
+        RouteProof::Token(GrantScope::Admin) => Need::Manage,
+        RouteProof::Own => return open(matched, edge, request).await,
     };
     let allowed = rights::check(grant, need).and_then(|()| rights::check_butler(grant, matched.butler()));
     if let Err(refused) = allowed {
         return forbidden(&refused);
     }
+    handed(matched, edge.max_body(), grant.tenant.clone(), request).await
+}
+
+/// Has the module answer a request that brings a proof of its own.
+pub(super) async fn open(matched: Matched, edge: &Edge, request: Request<Incoming>) -> Response<Body> {
+    handed(matched, edge.max_body().min(OPEN_BODY), TenantId::owner(), request).await
+}
+
+/// Has the module answer.
+async fn handed(matched: Matched, most: u64, tenant: TenantId, request: Request<Incoming>) -> Response<Body> {
+    let open = matched.proof() == RouteProof::Own;
     let (parts, body) = request.into_parts();
-    let body = match whole_body(body, edge.max_body(), BODY_TIMEOUT).await {
+    let body = match whole_body(body, most, BODY_TIMEOUT).await {
         Ok(body) => body,
         Err(refusal) => return refusal_response(&refusal),
     };
     let mut headers = parts.headers;
-    headers.remove(AUTHORIZATION);
+    if !open {
+        headers.remove(AUTHORIZATION);
+    }
     headers.remove(COOKIE);
     let request = RouteRequest {
         method: parts.method,
@@ -38,7 +56,7 @@ pub(super) async fn answer(matched: Matched, edge: &Edge, grant: &Grant, request
         query: parts.uri.query().map(str::to_owned),
         headers,
         body,
-        tenant: grant.tenant.clone(),
+        tenant,
     };
     let answer = matched.answer(request).await;
     let mut response = Response::new(Full::new(answer.body).boxed_unsync());

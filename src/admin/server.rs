@@ -23,7 +23,7 @@ use super::ready::readiness;
 use super::rpc::{Rpc, Visitor};
 use access::{Edge, Grant, Holder, Refusal};
 use mcp::{BODY_TIMEOUT, Body, Listener, accept_loop, json_body, prove, refusal_response, text_body, whole_body};
-use modules::Found;
+use modules::{Found, RouteProof};
 use supervisor::Supervisor;
 
 /// Calls and WebSockets that are open at once.
@@ -125,10 +125,20 @@ impl Route {
 
 impl AdminPort {
     async fn answer(self, request: Request<Incoming>) -> Response<Body> {
+        let route = Route::of(request.uri().path());
+        if route == Route::Hooks
+            && let Found::Route(matched) =
+                self.supervisor.services().routes.find(request.method(), request.uri().path())
+            && matched.proof() == RouteProof::Own
+        {
+            return match self.edge.check_open(request.uri(), request.headers()) {
+                Ok(()) => module_routes::open(matched, &self.edge, request).await,
+                Err(refusal) => refusal_response(&refusal),
+            };
+        }
         if let Err(refusal) = self.edge.check(request.uri(), request.headers()) {
             return refusal_response(&refusal);
         }
-        let route = Route::of(request.uri().path());
         let looks = [Route::Health, Route::Ready, Route::Metrics].contains(&route);
         if looks && ![Method::GET, Method::HEAD].contains(request.method()) {
             return only_get();

@@ -170,6 +170,10 @@ pub struct AdminConfig {
     /// Web origins whose pages may call this daemon from a browser.
     #[schemars(extend("items" = {"type": "string", "format": "origin"}, "default" = []))]
     pub allowed_origins: Vec<String>,
+    /// Where the world reaches `/hooks` of this port, through a proxy of yours that speaks TLS. What needs no token, because it
+    /// brings a proof of its own, is also answered under this host; all else is not.
+    #[schemars(extend("format" = "url"))]
+    pub public_url: Option<String>,
     /// The largest request body, here and on butlers' ports.
     #[schemars(range(min = KIB, max = GIB), extend("default" = "4 MiB"))]
     pub max_body: ByteSize,

@@ -28,13 +28,27 @@ pub struct RouteSpec {
     pub method: Method,
     /// Below `/hooks/<module>/` or `/api/`, such as `/api/journal/{day}`; a part in braces fits any one part of a path.
     pub path: String,
-    /// What the token of the request must be good for.
-    pub scope: GrantScope,
+    pub proof: RouteProof,
+}
+
+/// What shows that a request may be answered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RouteProof {
+    /// A token that is good for this.
+    Token(GrantScope),
+    /// The handler asks for one that the channel knows, such as a signature, before it does anything else. Below `/hooks`
+    /// alone; the request is the household's owner's, and comes from anywhere.
+    Own,
 }
 
 impl RouteSpec {
     pub fn new(method: Method, path: impl Into<String>, scope: GrantScope) -> Self {
-        Self { method, path: path.into(), scope }
+        Self { method, path: path.into(), proof: RouteProof::Token(scope) }
+    }
+
+    /// One whose requests bring a proof that the handler asks for.
+    pub fn open(method: Method, path: impl Into<String>) -> Self {
+        Self { method, path: path.into(), proof: RouteProof::Own }
     }
 
     /// What is wrong with it as a route of this module.
@@ -42,7 +56,8 @@ impl RouteSpec {
         let path = &self.path;
         let below = |prefix: &str| path.strip_prefix(prefix).is_some_and(|rest| !rest.is_empty());
         // What stands first below `/api` is plain, so that no route fits the port's own paths.
-        let own = below(&format!("/hooks/{module}/")) || below("/api/") && !path.starts_with("/api/{");
+        let open = self.proof == RouteProof::Own;
+        let own = below(&format!("/hooks/{module}/")) || below("/api/") && !path.starts_with("/api/{") && !open;
         let whole = path
             .split('/')
             .skip(1)
@@ -96,7 +111,8 @@ pub enum RouteError {
     Undeclared { method: Method, path: String },
 }
 
-/// A request whose token was good for the route's scope and reaches the butler.
+/// A request that may be answered: its token was good for the route's scope and reaches the butler, or the route is open and
+/// its handler looks for a proof.
 #[derive(Clone, Debug)]
 pub struct RouteRequest {
     pub method: Method,
@@ -107,7 +123,7 @@ pub struct RouteRequest {
     /// Without the token.
     pub headers: HeaderMap,
     pub body: Bytes,
-    /// The token's tenant: on whose behalf the request is.
+    /// The token's tenant, or the owner: on whose behalf the request is.
     pub tenant: TenantId,
 }
 
@@ -252,8 +268,8 @@ impl Matched {
         &self.served.butler
     }
 
-    pub fn scope(&self) -> GrantScope {
-        self.served.route.spec.scope
+    pub fn proof(&self) -> RouteProof {
+        self.served.route.spec.proof
     }
 
     /// Has the module answer; `request.parts` is filled in here.
