@@ -88,6 +88,11 @@ impl ApprovalGate {
         self.wake.notify_one();
     }
 
+    /// Rings when something was decided, for whoever decides elsewhere.
+    pub fn waker(&self) -> Arc<Notify> {
+        self.wake.clone()
+    }
+
     /// All wishes and rules of the household.
     pub fn actions(&self) -> &Actions {
         &self.actions

@@ -204,6 +204,7 @@ impl Runs {
             trust: request.trust,
             notice: false,
             channel: None,
+            asks: &[],
         };
         let notes: Vec<OwnerNote<'_>> =
             keys.iter().map(String::as_str).zip(messages.iter().map(String::as_str)).map(note).collect();

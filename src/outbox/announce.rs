@@ -6,6 +6,7 @@ use std::time::Duration;
 use jiff::SignedDuration;
 
 use super::BUTLERD;
+use super::delivery::DecisionRequest;
 use super::handle::Outbox;
 use super::owner::OwnerNote;
 use approvals::{Action, Unannounced, announced, shown_sha256_of, unannounced, unannounced_tenants};
@@ -45,17 +46,19 @@ async fn tell(outbox: &Outbox, tenant: &TenantId) -> Result<Option<Duration>, St
         tx.rollback().await.map_err(failed())?;
         return Ok(wait.map(SignedDuration::unsigned_abs));
     };
+    let (text, asks) = message(outbox, &calls);
     let note = OwnerNote {
         tenant,
         origin: BUTLERD,
         key: &format!("approval:{}", first.id),
         subject: Some("butlerd asks for your approval"),
-        text: &message(outbox, &calls),
+        text: &text,
         priority: Priority::High,
         // It quotes them.
         trust: calls.iter().map(|call| call.trust).min().unwrap_or(Trust::System),
         notice: false,
         channel: None,
+        asks: &asks,
     };
     outbox.tell_owner(&mut tx, &note).await?;
     announced(&mut tx, &calls, now).await?;
@@ -80,15 +83,15 @@ fn groups(calls: &[Action]) -> Vec<Vec<&Action>> {
 }
 
 /// What the message says: of each call all that there is to be seen, or how to see it. The line that approves a call
-/// stands only below the whole of it.
-fn message(outbox: &Outbox, calls: &[Action]) -> String {
+/// stands only below the whole of it. And what of that a button may decide.
+fn message(outbox: &Outbox, calls: &[Action]) -> (String, Vec<DecisionRequest>) {
     let mut said = match calls.len() {
         1 => "A call waits for your approval:".to_owned(),
         n => format!("{n} calls wait for your approval:"),
     };
-    let (mut shown, mut left) = (0, 0);
+    let (mut shown, mut left, mut asks) = (0, 0, Vec::new());
     for group in groups(calls) {
-        let told = match group[..] {
+        let (told, asked) = match group[..] {
             [call] if call.proposal.is_none() => alone(outbox, call),
             _ => together(outbox, &group),
         };
@@ -97,6 +100,7 @@ fn message(outbox: &Outbox, calls: &[Action]) -> String {
             continue;
         }
         shown += group.len();
+        asks.push(asked);
         said.push_str("\n\n");
         said.push_str(&told);
     }
@@ -104,7 +108,7 @@ fn message(outbox: &Outbox, calls: &[Action]) -> String {
         // A text can always be written to.
         let _ = write!(said, "\n\nand {left} more. See: butlerd approvals list");
     }
-    said
+    (said, asks)
 }
 
 fn terms(outbox: &Outbox, call: &Action) -> String {
@@ -113,7 +117,7 @@ fn terms(outbox: &Outbox, call: &Action) -> String {
 }
 
 /// One call, and how to decide on it.
-fn alone(outbox: &Outbox, call: &Action) -> String {
+fn alone(outbox: &Outbox, call: &Action) -> (String, DecisionRequest) {
     let (id, pages, terms) = (call.id, call.pages(), terms(outbox, call));
     let decide = match pages.len() {
         1 => format!("butlerd approvals approve {id} --seen {}\nbutlerd approvals reject {id}", call.shown_sha256()),
@@ -122,17 +126,19 @@ fn alone(outbox: &Outbox, call: &Action) -> String {
              butlerd approvals reject {id}"
         ),
     };
-    format!("{}{terms}\n{decide}", pages[0])
+    let seen = (pages.len() == 1).then(|| call.shown_sha256());
+    (format!("{}{terms}\n{decide}", pages[0]), DecisionRequest { id, proposal: false, seen })
 }
 
 /// The calls that one message asks for, and how to decide on all of them or on each.
-fn together(outbox: &Outbox, calls: &[&Action]) -> String {
+fn together(outbox: &Outbox, calls: &[&Action]) -> (String, DecisionRequest) {
     let (first, proposal) = (calls[0], calls[0].proposal.unwrap_or(calls[0].id));
     let who = first.sources.first().map_or("somebody", |source| source.who.as_str());
     let listed: Vec<String> =
         calls.iter().enumerate().map(|(n, call)| format!("({}) {}", n + 1, call.brief(BRIEF))).collect();
     let mut said = format!("What \"{}\" wrote asks to: {}\n", visible_line(who), listed.join(", "));
-    let whole: Vec<String> = calls.iter().map(|call| alone(outbox, call)).collect();
+    let whole: Vec<String> = calls.iter().map(|call| alone(outbox, call).0).collect();
+    let mut seen = None;
     let fits = whole.iter().map(|told| told.chars().count()).sum::<usize>() <= ROOM;
     if !fits {
         let _ = write!(said, "See all of it, then decide:\nbutlerd approvals show {proposal}");
@@ -144,8 +150,9 @@ fn together(outbox: &Outbox, calls: &[&Action]) -> String {
             let calls: Vec<Action> = calls.iter().map(|call| (*call).clone()).collect();
             let hash = shown_sha256_of(&calls);
             let _ = write!(said, "\nAll of it:\nbutlerd approvals approve {proposal} --seen {hash}");
+            seen = Some(hash);
         }
     }
     let _ = write!(said, "\nNone of it:\nbutlerd approvals reject {proposal}");
-    said
+    (said, DecisionRequest { id: proposal, proposal: true, seen })
 }

@@ -1,11 +1,13 @@
 //! A delivery: as it is wanted, and as it is carried out.
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use strum::{EnumString, IntoStaticStr};
 use uuid::Uuid;
 
+use super::BUTLERD;
 use super::recipient::Recipient;
 use base::{Label, Priority, RequestContext, TenantId};
 
@@ -26,6 +28,20 @@ impl Intent {
     pub fn from_name(name: &str) -> Self {
         name.parse().unwrap_or(Intent::Send)
     }
+}
+
+/// Where a delivery's context says what it asks for.
+pub(super) const ASKS: &str = "asks";
+
+/// A decision that a message to the owner asks for. Channels with buttons offer it by them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DecisionRequest {
+    /// The call, or what several calls of one message are called together.
+    pub id: Uuid,
+    #[serde(default)]
+    pub proposal: bool,
+    /// The hash of what the message shows of it. `None`: not all of it, so that it can only be refused.
+    pub seen: Option<String>,
 }
 
 store::row! {
@@ -58,6 +74,12 @@ impl Delivery {
     /// The key under which the other side may know a repetition: the same for every try.
     pub fn idempotency_key(&self) -> String {
         self.id.to_string()
+    }
+
+    /// What it asks the owner to decide.
+    pub fn asks(&self) -> Vec<DecisionRequest> {
+        let asks = self.context.get(ASKS).filter(|_| self.origin == BUTLERD).cloned();
+        asks.and_then(|asks| serde_json::from_value(asks).ok()).unwrap_or_default()
     }
 
     /// As `notify.v1` has it. Of the request only what the other side may know: its own, where it is answered.

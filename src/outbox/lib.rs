@@ -45,7 +45,7 @@ mod views;
 mod watch;
 
 pub use channel::{Channel, Conversation, Outcome};
-pub use delivery::{Delivery, Intent, NewDelivery};
+pub use delivery::{DecisionRequest, Delivery, Intent, NewDelivery};
 pub use handle::{DeliveryEvent, DeliveryStatus, Outbox, OutboxParts};
 pub use household::{CHAT, Owner};
 pub use operator_tools::messenger_tools;

@@ -78,6 +78,7 @@ async fn tell(outbox: &Outbox, tenant: &TenantId) -> Result<Option<Duration>, St
         trust: Trust::System,
         notice: true,
         channel: unreached.then_some(CHAT),
+        asks: &[],
     };
     let delivery = outbox.tell_owner(&mut tx, &note).await?;
     sql::told(&mut tx, &ids, delivery).await?;

@@ -3,6 +3,7 @@
 use serde_json::json;
 use uuid::Uuid;
 
+use super::delivery::{ASKS, DecisionRequest};
 use super::handle::Outbox;
 use super::household::CHAT;
 use super::recipient::decide;
@@ -28,6 +29,8 @@ pub struct OwnerNote<'a> {
     pub notice: bool,
     /// In place of the channel that the owner chose.
     pub channel: Option<&'a str>,
+    /// What it asks the owner to decide, and shows whole.
+    pub asks: &'a [DecisionRequest],
 }
 
 impl Outbox {
@@ -43,7 +46,11 @@ impl Outbox {
         let context =
             RequestContext::root(self.clock(), note.tenant.clone(), "butlerd", "local", note.origin, Trust::System)
                 .with_trust_at_most(note.trust);
-        let delivery = json!({"id": Uuid::now_v7(), "request_id": context.request_id.0, "intent": "send",
+        let (request, mut context) = (context.request_id, json!(context));
+        if !note.asks.is_empty() {
+            context[ASKS] = json!(note.asks);
+        }
+        let delivery = json!({"id": Uuid::now_v7(), "request_id": request.0, "intent": "send",
                             "kind": if note.notice { "notice" } else { "message" },
                             "channel": recipient.channel, "target": recipient.target, "subject": note.subject,
                             "message": note.text, "priority": note.priority.as_str(),

@@ -231,6 +231,7 @@ impl Server {
             trust: Trust::Stranger,
             notice: true,
             channel: None,
+            asks: &[],
         };
         self.parts.outbox.tell_owner_all(&tenant, &[note]).await
     }
