@@ -43,6 +43,9 @@ pub enum Command {
     /// Make a butler, or a tool of one, as files that work and that you can change
     #[command(subcommand)]
     New(super::new::New),
+    /// Connect a channel on which people reach the household
+    #[command(subcommand)]
+    Connect(super::connect::Connect),
     /// Check the settings and the roster, and list every mistake
     Check(super::check::CheckArgs),
     /// Play the scenarios of the roster (`roster/<butler>/tests/`) in a scratch household

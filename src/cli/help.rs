@@ -14,7 +14,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ),
     ("Look closer", &["sessions", "explain", "timeline", "notes", "mcp-servers", "tool"]),
     ("People, keys and messages", &["contacts", "rules", "ingest", "secret", "token"]),
-    ("Set up and change", &["init", "new", "check", "test", "config", "demo"]),
+    ("Set up and change", &["init", "connect", "new", "check", "test", "config", "demo"]),
     (
         "Run and keep",
         &["serve", "reload", "doctor", "backup", "restore", "db", "help", "completions", "man", "version"],

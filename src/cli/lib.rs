@@ -11,6 +11,7 @@ mod caller;
 mod chat;
 mod check;
 mod common;
+mod connect;
 mod costs;
 mod db;
 mod deliveries;
@@ -104,6 +105,7 @@ fn dispatch(cli: Cli, out: Out) -> Outcome {
         Command::Check(args) => check::run(&place, &args),
         Command::Init(args) => init::run(place, args),
         Command::New(what) => new::run(&place, what),
+        Command::Connect(what) => connect::run(place, what),
         Command::Test(args) => test::run(&place, &args),
         Command::Doctor(postgres) => doctor::run(place, postgres),
         Command::Demo(args) => serve::demo(&args),

@@ -27,6 +27,14 @@ pub(super) fn of(roster: &Path, dir: &Path, shared_skills: &[String], settings: 
     hex(&state.finalize())
 }
 
+/// Of that, and of more settings.
+pub(super) fn with(digest: &str, settings: &str) -> String {
+    let mut state = Sha256::new();
+    text(&mut state, digest);
+    text(&mut state, settings);
+    hex(&state.finalize())
+}
+
 /// Of the files of a butler whose text a database runs.
 pub(super) fn of_sql(dir: &Path) -> String {
     let mut state = Sha256::new();

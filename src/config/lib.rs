@@ -69,3 +69,7 @@ pub const SHARED_DIR: &str = "shared";
 
 /// The butlers without which there is no household.
 pub const CORE_BUTLERS: [&str; 2] = ["switchboard", "messenger"];
+
+/// Modules that take messages in and send them: their settings stand in the switchboard's file, and the messenger has them
+/// by that.
+pub const CHANNEL_MODULES: [&str; 1] = ["telegram"];

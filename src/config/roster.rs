@@ -14,7 +14,7 @@ use super::mistake::{BrokenButler, Mistake};
 use super::node::Node;
 use super::single::{Claim, Single};
 use super::values::Ports;
-use super::{CORE_BUTLERS, SHARED_DIR};
+use super::{CHANNEL_MODULES, CORE_BUTLERS, SHARED_DIR};
 
 const BUTLER_FILE: &str = "butler.toml";
 
@@ -83,6 +83,7 @@ pub(super) fn read(shown: &Path, config: &Config, catalog: &dyn Catalog) -> Rost
     if config.daemon.ports == Ports::Roster {
         check_switchboards(&mut candidates);
     }
+    share_channels(&mut candidates);
     for candidate in candidates {
         if candidate.read {
             roster.sources.push(candidate.file);
@@ -152,6 +153,20 @@ fn check_switchboards(candidates: &mut [Candidate]) {
             let problem = format!("found \"{}\"", named.value);
             candidate.mistakes.push(Mistake::at(&candidate.file, named.line, named.key, problem, expected));
         }
+    }
+}
+
+/// A channel has one place for its settings: the switchboard's file. By them its connector takes in what people write, and
+/// the messenger sends.
+fn share_channels(candidates: &mut [Candidate]) {
+    let config = |name: &str| candidates.iter().position(|c| c.name == name && c.config.is_some());
+    let (Some(from), Some(to)) = (config(CORE_BUTLERS[0]), config(CORE_BUTLERS[1])) else { return };
+    let Some(switchboard) = candidates[from].config.as_ref() else { return };
+    let channels = switchboard.modules.iter().filter(|(name, _)| CHANNEL_MODULES.contains(&name.as_str()));
+    let channels: Vec<(String, Json)> = channels.map(|(name, table)| (name.clone(), table.clone())).collect();
+    if let Some(messenger) = candidates[to].config.as_mut().filter(|_| !channels.is_empty()) {
+        messenger.digest = super::digest::with(&messenger.digest, &format!("{channels:?}"));
+        messenger.modules.extend(channels);
     }
 }
 

@@ -6,7 +6,6 @@ use serde_json::{Map, Value as Json};
 
 use base::HumanDuration;
 
-use super::CORE_BUTLERS;
 use super::catalog::Catalog;
 use super::check::Checker;
 use super::cron::CronExpression;
@@ -16,6 +15,7 @@ use super::rules;
 use super::section::KeyMistake;
 use super::skills::{SharedSkillRef, Skill};
 use super::values::{DispatchMode, Ports, RuntimeKind};
+use super::{CHANNEL_MODULES, CORE_BUTLERS};
 
 /// Something that only one butler can have.
 #[derive(Clone)]
@@ -320,6 +320,10 @@ impl Single<'_> {
                 let at = line_of(self, "");
                 let expected = format!("a module of this build, or `{}` for the butler's own tools", self.dir);
                 self.checker.note(at, &path, "a module that this build does not have", expected);
+            } else if CHANNEL_MODULES.contains(&name.as_str()) && self.dir != CORE_BUTLERS[0] {
+                let at = line_of(self, "");
+                let expected = format!("it in {}/butler.toml, whose settings count for sending, too", CORE_BUTLERS[0]);
+                self.checker.note(at, &path, format!("found in `{}`", self.dir), expected);
             } else {
                 for KeyMistake { key, problem, expected } in self.catalog.check_module(&self.dir, name, table) {
                     let at = line_of(self, &key);

@@ -127,6 +127,8 @@ pub struct ModuleContext {
     pub dir: PathBuf,
     /// Where the daemon keeps its files.
     pub data_dir: PathBuf,
+    /// Where the world reaches `/hooks`; `None`: nowhere.
+    pub public_url: Option<String>,
     pub store: Store,
     pub clock: Clock,
     /// Whatever leaves the household goes through it.

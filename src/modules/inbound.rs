@@ -3,9 +3,12 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
+use tokio::sync::broadcast;
+use uuid::Uuid;
 
 use base::TenantId;
-use inbox::{AcceptError, Accepted, HOUSE_CHANNELS, HandedInBy, Inbox};
+use inbox::{AcceptError, Accepted, Account, Fate, HOUSE_CHANNELS, HandedInBy, Inbox, Live, Origin};
+use store::StoreError;
 
 /// Takes messages of the channels that the module's manifest declares. Cheap to clone.
 #[derive(Clone)]
@@ -40,6 +43,43 @@ impl Inbound {
                 if self.channels.is_empty() { "no channel".to_owned() } else { self.channels.join(", ") },
                 channel.unwrap_or_default()
             ))),
+        }
+    }
+
+    /// The account that a connector serves, on record.
+    pub fn account(&self, tenant: &TenantId, kind: &str, endpoint: &str) -> Account {
+        self.inbox.account(tenant, kind, endpoint)
+    }
+
+    /// The channel's messages that are not done: their requests.
+    pub async fn open_of(&self, tenant: &TenantId, channel: &str) -> Result<Vec<Uuid>, StoreError> {
+        self.inbox.open_of(tenant, channel).await
+    }
+
+    /// How far these messages have come.
+    pub async fn fates(&self, tenant: &TenantId, requests: &[Uuid]) -> Result<Vec<Fate>, StoreError> {
+        self.inbox.fates(tenant, requests).await
+    }
+
+    /// Which message of its channel a request is.
+    pub async fn origin(&self, tenant: &TenantId, request: Uuid) -> Result<Option<Origin>, StoreError> {
+        self.inbox.origin(tenant, request).await
+    }
+
+    /// Whether this is the owner's own identity on the channel.
+    pub fn is_owners(&self, tenant: &TenantId, channel: &str, identity: &str) -> bool {
+        self.inbox.is_owners(tenant, channel, identity)
+    }
+
+    /// What happens to messages from now on; the rows are the truth.
+    pub fn live(&self) -> broadcast::Receiver<Live> {
+        self.inbox.live()
+    }
+
+    /// A call of this butler's that waited was decided on: it is looked at now.
+    pub fn decided(&self, butler: &str) {
+        if let Some(target) = self.inbox.butlers().target(butler) {
+            target.decided.notify_one();
         }
     }
 }

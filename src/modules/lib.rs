@@ -5,6 +5,7 @@
 mod approvals;
 mod background;
 mod catalog;
+mod connector;
 mod contract;
 mod file;
 mod inbound;
@@ -22,11 +23,13 @@ mod roster;
 mod routes;
 mod set;
 mod strict;
+pub mod telegram;
 mod vcard;
 mod webhook;
 
 pub use background::{Background, BackgroundTask, TaskError, TaskHealth, TaskKind, TaskState};
 pub use catalog::Catalog;
+pub use connector::{Batch, Connector, Incoming, Source, SourceError, Unreadable};
 pub use contract::{Credential, Factory, Health, Manifest, Module, ModuleContext, ModuleError, Phase, State};
 pub use inbound::Inbound;
 pub use job::{AskModel, AskModelError, Job, JobCall, JobFailure, NamedJob};
@@ -34,6 +37,8 @@ pub use live::{Live, OfferError};
 pub use mcp_servers::{Children, McpServers, mcp_server_tools};
 pub use opening::{Lines, NamedOpening, OPENING_BUDGET, Opened, Opening, SessionLines, estimate, open};
 pub use own_sessions::{Cause, ModuleSessions, SessionRequest};
-pub use routes::{Found, Matched, Route, RouteAnswer, RouteError, RouteHandler, RouteRequest, RouteSpec, RouteTable};
+pub use routes::{
+    Found, Matched, Route, RouteAnswer, RouteError, RouteHandler, RouteProof, RouteRequest, RouteSpec, RouteTable,
+};
 pub use set::{ModuleStates, Modules, switch_key};
 pub use strict::{Mentions, StrictCatalog};

@@ -107,6 +107,8 @@ mod setup;
 mod shipped;
 mod skills;
 mod standing_rules;
+mod telegram;
+mod telegram_crash;
 mod tidy;
 mod tool_budget;
 mod tool_cli;

@@ -162,6 +162,7 @@ impl Booting<'_> {
             butler: config.name.clone(),
             dir: config.dir.clone(),
             data_dir: services.data_dir.clone(),
+            public_url: services.config.admin.public_url.clone(),
             store: store.clone(),
             clock: services.clock.clone(),
             outbox: services.outbox.clone(),
@@ -458,5 +459,5 @@ fn target(config: &ButlerConfig, core: &Core, tools: &ToolSet, wake: Arc<Notify>
         route_contract_min: version(s.route_contract_min),
         route_contract_max: version(s.route_contract_max),
     });
-    Target { schema: config.db.schema.clone(), tools: tools.clone(), registration, wake }
+    Target { schema: config.db.schema.clone(), tools: tools.clone(), registration, wake, decided: core.gate.waker() }
 }

@@ -4,6 +4,7 @@
 //! in a file that others can read.
 
 mod butler;
+mod connect;
 mod place;
 mod ready;
 mod service;
@@ -12,6 +13,7 @@ mod start;
 mod tool;
 
 pub use butler::{NewButler, new_butler};
+pub use connect::connect_telegram;
 pub use ready::{Added, add_ready, ready_names};
 pub use service::{ROSTER, SETTINGS, Service, install, obstacle, unit};
 pub use shipped::{names as shipped_butlers, unpack};

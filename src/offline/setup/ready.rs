@@ -154,7 +154,7 @@ fn with_directory(ready: &Ready, dir: Option<PathBuf>) -> Result<String, SetupEr
 }
 
 /// Writes behind what is there, which stays as it is.
-fn append(file: &Path, before: &str, text: &str) -> io::Result<()> {
+pub(super) fn append(file: &Path, before: &str, text: &str) -> io::Result<()> {
     let gap = if before.is_empty() || before.ends_with('\n') { "\n" } else { "\n\n" };
     let mut open = fs::OpenOptions::new().append(true).open(file)?;
     let written = open.write_all(format!("{gap}{text}").as_bytes()).and_then(|()| open.sync_all());

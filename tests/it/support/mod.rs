@@ -1,5 +1,6 @@
 //! What tests stand on: a household in a scratch directory, run by the real binary, with a scripted model.
 
+pub mod bot_api;
 mod daemon;
 mod fake;
 mod household;

@@ -110,7 +110,7 @@ pub async fn read(stream: &mut TcpStream) -> Option<(HashMap<String, String>, St
     let pairs = text.lines().skip(1).filter_map(|l| l.split_once(": "));
     let mut headers: HashMap<String, String> = pairs.map(|(k, v)| (k.to_lowercase(), v.to_owned())).collect();
     headers.insert(":path".to_owned(), text.split(' ').nth(1)?.to_owned());
-    let length: usize = headers.get("content-length")?.parse().ok()?;
+    let length: usize = headers.get("content-length").map_or(Some(0), |length| length.parse().ok())?;
     while bytes.len() < head + length {
         if stream.read_buf(&mut bytes).await.ok()? == 0 {
             return None;

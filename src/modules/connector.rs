@@ -1,0 +1,390 @@
+//! The frame of every channel that brings messages in: it holds the account, takes in what the channel has, and moves
+//! the checkpoint behind that.
+//!
+//! One rule carries it: a message is committed before the checkpoint moves past it, and taking it in again is known by
+//! the channel's own id. So a kill at any instant costs at most a second look at what was taken in.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Map, Value, json};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
+use tokio_util::sync::CancellationToken;
+
+use crate::background::{Background, TaskError};
+use crate::contract::ModuleContext;
+use base::{Backoff, TenantId, Trust, crash, text};
+use inbox::{ACCOUNT_LEASE, AcceptError, Accepted, Account, AccountHealth, Taken};
+use outbox::{BUTLERD, OwnerNote};
+
+/// After a fault that passes.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// A fault that only the owner can mend is looked at this often.
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
+/// Whether another daemon still serves the account.
+const STANDBY: Duration = Duration::from_secs(5);
+/// A message that the household can't take just now is tried again at least this often.
+const HAND_IN_AGAIN: Duration = Duration::from_secs(10);
+/// Refusals that are shown by name.
+const REFUSALS: usize = 20;
+
+/// One message as the channel has it.
+#[derive(Clone, Debug)]
+pub struct Incoming {
+    /// As the channel numbers it, for whoever looks for it later.
+    pub id: String,
+    /// In the words of `ingest.v1`.
+    pub envelope: Map<String, Value>,
+}
+
+/// What one look at the channel brought.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    /// In their order. One that can't even be put into words says why.
+    pub messages: Vec<Result<Incoming, Unreadable>>,
+    /// Where the next look begins, once all of these are taken in.
+    pub cursor: Value,
+}
+
+/// Something on the channel that is no message for the household.
+#[derive(Clone, Debug)]
+pub struct Unreadable {
+    pub id: String,
+    pub why: String,
+}
+
+/// Why a channel gave nothing.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum SourceError {
+    /// It passes by itself. `after`: the channel said when.
+    #[error("{why}")]
+    Later { why: String, after: Option<Duration> },
+    /// Somebody else takes its messages away.
+    #[error("{0}")]
+    Contested(String),
+    /// Only the owner can mend it: the sentence says how.
+    #[error("{0}")]
+    Owner(String),
+}
+
+/// A channel's side of a connector.
+///
+/// # Examples
+///
+/// A channel that never has anything:
+///
+/// ```
+/// use modules::{Batch, Source, SourceError};
+/// use serde_json::{Value, json};
+///
+/// struct Silence;
+///
+/// #[async_trait::async_trait]
+/// impl Source for Silence {
+///     fn kind(&self) -> &'static str {
+///         "silence"
+///     }
+///     fn endpoint(&self) -> String {
+///         "here".to_owned()
+///     }
+///     async fn open(&self) -> Result<(), SourceError> {
+///         Ok(())
+///     }
+///     async fn fetch(&self, _: Option<&Value>) -> Result<Batch, SourceError> {
+///         std::future::pending().await
+///     }
+/// }
+///
+/// assert_eq!(Silence.kind(), "silence");
+/// ```
+#[async_trait]
+pub trait Source: Send + Sync {
+    /// The connector's type: `telegram_bot`, `imap`, …
+    fn kind(&self) -> &'static str;
+    /// The household's own end, as its messages name it.
+    fn endpoint(&self) -> String;
+    /// Proves that the account can be served, before the first look and after each fault.
+    async fn open(&self) -> Result<(), SourceError>;
+    /// Waits, for a bounded time, for what came behind the cursor. Dropped at a stop: it must change nothing that the
+    /// next look needs. `None`: nothing was ever taken in.
+    async fn fetch(&self, cursor: Option<&Value>) -> Result<Batch, SourceError>;
+    /// A message is committed. What is done here may be lost by a kill.
+    fn taken(&self, _: &Incoming, _: &Accepted) {}
+}
+
+#[async_trait]
+impl<S: Source> Source for Arc<S> {
+    fn kind(&self) -> &'static str {
+        (**self).kind()
+    }
+    fn endpoint(&self) -> String {
+        (**self).endpoint()
+    }
+    async fn open(&self) -> Result<(), SourceError> {
+        (**self).open().await
+    }
+    async fn fetch(&self, cursor: Option<&Value>) -> Result<Batch, SourceError> {
+        (**self).fetch(cursor).await
+    }
+    fn taken(&self, message: &Incoming, accepted: &Accepted) {
+        (**self).taken(message, accepted);
+    }
+}
+
+/// A connector: the background task that serves one account of a channel.
+pub struct Connector<S> {
+    source: S,
+    cx: ModuleContext,
+    account: Account,
+    counted: Mutex<Counted>,
+}
+
+/// What a run did so far.
+#[derive(Default)]
+struct Counted {
+    ingested: u64,
+    duplicates: u64,
+    failed: u64,
+    looks: u64,
+    checkpoints: u64,
+    /// Between the channel's time of the newest message and its acceptance.
+    lag_ms: Option<i64>,
+    refused: VecDeque<Value>,
+}
+
+/// Why serving ended.
+enum Ended {
+    Stopped,
+    /// Another daemon has the account.
+    Lost,
+    Fault(SourceError),
+}
+
+impl<S: Source> Connector<S> {
+    /// Serves the source's account for the household's owner.
+    pub fn new(cx: &ModuleContext, source: S) -> Self {
+        let account = cx.inbound.account(&TenantId::owner(), source.kind(), &source.endpoint());
+        Self { source, cx: cx.clone(), account, counted: Mutex::default() }
+    }
+
+    fn count(&self, change: impl FnOnce(&mut Counted)) {
+        change(&mut self.counted.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Says how it is, where people and tools look.
+    async fn show(&self, state: &str, why: Option<&str>, began: Instant) {
+        self.cx.live.note(why.map(str::to_owned));
+        let counters = self.counted.lock().unwrap_or_else(PoisonError::into_inner).shown();
+        let health = AccountHealth { state, error: why, uptime: began.elapsed(), counters: &counters };
+        if let Err(e) = self.account.report(&health).await {
+            tracing::debug!(connector = self.source.kind(), error = %e, "a connector's state can't be written");
+        }
+    }
+
+    /// Serves the account from the checkpoint until something ends that.
+    async fn serve(&self, mut cursor: Option<Value>, began: Instant, stop: &CancellationToken) -> Ended {
+        if let Err(e) = self.source.open().await {
+            return Ended::Fault(e);
+        }
+        self.show("healthy", None, began).await;
+        let mut renew = interval(ACCOUNT_LEASE / 4);
+        renew.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let batch = {
+                let fetch = self.source.fetch(cursor.as_ref());
+                tokio::pin!(fetch);
+                loop {
+                    tokio::select! {
+                        biased;
+                        () = stop.cancelled() => return Ended::Stopped,
+                        got = &mut fetch => break got,
+                        _ = renew.tick() => match self.account.take().await {
+                            Ok(Taken::Held { .. }) => self.show("healthy", None, began).await,
+                            Ok(Taken::Elsewhere { .. }) => return Ended::Lost,
+                            Err(e) => return Ended::Fault(SourceError::Later { why: e.to_string(), after: None }),
+                        }
+                    }
+                }
+            };
+            crash::point("connector.fetched");
+            self.count(|counted| counted.looks += 1);
+            let batch = match batch {
+                Ok(batch) => batch,
+                Err(e) => return Ended::Fault(e),
+            };
+            for message in batch.messages {
+                match message {
+                    Ok(message) => {
+                        if let Some(ended) = self.hand_in(&message, stop).await {
+                            return ended;
+                        }
+                    }
+                    Err(Unreadable { id, why }) => self.refuse(&id, &why),
+                }
+            }
+            if cursor.as_ref() == Some(&batch.cursor) {
+                continue;
+            }
+            crash::point("connector.checkpointing");
+            match self.account.checkpoint(&batch.cursor).await {
+                Ok(true) => self.count(|counted| counted.checkpoints += 1),
+                Ok(false) => return Ended::Lost,
+                Err(e) => return Ended::Fault(SourceError::Later { why: e.to_string(), after: None }),
+            }
+            crash::point("connector.checkpointed");
+            cursor = Some(batch.cursor);
+        }
+    }
+
+    /// Hands a message in until it is taken, or refused for good. `Some`: the connector can't go on.
+    async fn hand_in(&self, message: &Incoming, stop: &CancellationToken) -> Option<Ended> {
+        let mut backoff = Backoff::new(FIRST_PAUSE, HAND_IN_AGAIN);
+        loop {
+            match self.cx.inbound.accept(self.account.tenant(), message.envelope.clone()).await {
+                Ok(accepted) => {
+                    crash::point("connector.accepted");
+                    let now = self.cx.clock.now();
+                    self.count(|counted| counted.took(&accepted, message, now));
+                    self.source.taken(message, &accepted);
+                    return None;
+                }
+                Err(AcceptError::Invalid(why)) => {
+                    self.refuse(&message.id, &why);
+                    return None;
+                }
+                Err(why @ AcceptError::TooMany { .. }) => {
+                    self.refuse(&message.id, &why.to_string());
+                    return None;
+                }
+                // Nothing behind it is taken in before it: the channel keeps all of them.
+                Err(why) => {
+                    let pause = backoff.next_delay();
+                    tracing::debug!(connector = self.source.kind(), why = %why, "a message waits at its channel");
+                    tokio::select! {
+                        () = stop.cancelled() => return Some(Ended::Stopped),
+                        () = sleep(pause) => {}
+                    }
+                    match self.account.take().await {
+                        Ok(Taken::Elsewhere { .. }) => return Some(Ended::Lost),
+                        Ok(Taken::Held { .. }) => {}
+                        Err(e) => return Some(Ended::Fault(SourceError::Later { why: e.to_string(), after: None })),
+                    }
+                }
+            }
+        }
+    }
+
+    fn refuse(&self, id: &str, why: &str) {
+        let why = text::truncate(why, 300);
+        tracing::warn!(connector = self.source.kind(), message = id, why, "a message of a channel was not taken in");
+        self.count(|counted| {
+            counted.failed += 1;
+            counted.refused.truncate(REFUSALS - 1);
+            counted.refused.push_front(json!({"id": id, "why": why}));
+        });
+    }
+
+    /// Waits for whatever a fault needs. Whether it is to go on.
+    async fn recover(&self, fault: &SourceError, backoff: &mut Backoff, began: Instant, stop: &CancellationToken) {
+        let why = fault.to_string();
+        let pause = match fault {
+            SourceError::Later { after, .. } => {
+                let pause = backoff.next_delay();
+                after.map_or(pause, |after| after.max(pause))
+            }
+            SourceError::Contested(_) => backoff.next_delay(),
+            SourceError::Owner(_) => LOOK_AGAIN,
+        };
+        let state = if matches!(fault, SourceError::Later { .. }) { "degraded" } else { "error" };
+        tracing::warn!(connector = self.source.kind(), why, again_in = ?pause, "a connector has nothing to serve");
+        self.show(state, Some(&why), began).await;
+        if matches!(fault, SourceError::Owner(_)) {
+            self.tell_owner(&why).await;
+        }
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = sleep(pause) => {}
+        }
+    }
+
+    /// Once a day for each reason.
+    async fn tell_owner(&self, why: &str) {
+        let (kind, endpoint) = (self.source.kind(), self.account.endpoint());
+        let day = self.cx.clock.now().to_zoned(self.cx.store.time_zone().clone()).date();
+        let note = OwnerNote {
+            tenant: self.account.tenant(),
+            origin: BUTLERD,
+            key: &format!("connector:{kind}:{endpoint}:{day}:{why}"),
+            subject: Some("butlerd needs a hand"),
+            text: &format!("Messages of {kind} ({endpoint}) are not taken in: {why}"),
+            priority: base::Priority::High,
+            trust: Trust::System,
+            notice: true,
+            channel: None,
+            asks: &[],
+        };
+        if let Err(e) = self.cx.outbox.tell_owner_all(self.account.tenant(), &[note]).await {
+            tracing::warn!(connector = kind, error = %e, "the owner can't be told of it yet");
+        }
+    }
+}
+
+impl Counted {
+    fn took(&mut self, accepted: &Accepted, message: &Incoming, now: Timestamp) {
+        self.ingested += 1;
+        self.duplicates += u64::from(accepted.duplicate);
+        let sent = message.envelope.get("event").and_then(|event| event["observed_at"].as_str());
+        let sent = sent.and_then(|at| at.parse::<Timestamp>().ok());
+        self.lag_ms = sent.map(|sent| now.duration_since(sent).max(SignedDuration::ZERO).as_millis() as i64);
+    }
+
+    fn shown(&self) -> Value {
+        json!({"messages_ingested": self.ingested, "dedupe_accepted": self.duplicates, "messages_failed": self.failed,
+               "source_api_calls": self.looks, "checkpoint_saves": self.checkpoints, "lag_ms": self.lag_ms,
+               "refused": self.refused})
+    }
+}
+
+#[async_trait]
+impl<S: Source + 'static> Background for Connector<S> {
+    async fn run(&self, stop: CancellationToken) -> Result<(), TaskError> {
+        let (began, mut backoff) = (Instant::now(), Backoff::new(FIRST_PAUSE, LONGEST_PAUSE));
+        while !stop.is_cancelled() {
+            let ended = match self.account.take().await {
+                Ok(Taken::Held { checkpoint }) => {
+                    let served = Instant::now();
+                    let ended = self.serve(checkpoint, began, &stop).await;
+                    if served.elapsed() > LONGEST_PAUSE {
+                        backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
+                    }
+                    ended
+                }
+                Ok(Taken::Elsewhere { instance }) => {
+                    tracing::debug!(connector = self.source.kind(), instance, "another daemon serves this account");
+                    Ended::Lost
+                }
+                Err(e) => Ended::Fault(SourceError::Later { why: e.to_string(), after: None }),
+            };
+            match ended {
+                Ended::Stopped => {}
+                Ended::Lost => {
+                    self.cx.live.note(None);
+                    tokio::select! {
+                        () = stop.cancelled() => {}
+                        () = sleep(STANDBY) => {}
+                    }
+                }
+                Ended::Fault(fault) => self.recover(&fault, &mut backoff, began, &stop).await,
+            }
+        }
+        // Another daemon then waits for the lease's end.
+        if let Err(e) = self.account.give_back().await {
+            tracing::debug!(connector = self.source.kind(), error = %e, "an account was not given back");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,176 @@
+//! Sending over Telegram: answers, messages of butlers, reactions, and what the owner is asked to decide.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use super::api::{Api, ApiError};
+use super::buttons::keyboard;
+use super::format::{Formatted, LONGEST};
+use super::incoming::{chat_of, message_of};
+use super::types::Sent;
+use super::{CHANNEL, endpoint};
+use crate::contract::ModuleContext;
+use crate::inbound::Inbound;
+use outbox::{Channel, Conversation, Delivery, Intent, Outbox, Outcome};
+
+/// What one chat bears in a minute: a person more than a group.
+const PER_MINUTE: [u32; 2] = [60, 20];
+/// Between the parts of one message Telegram may ask to wait; not longer than this altogether.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// A token that is no good is looked at again after this.
+const TOKEN_AGAIN: Duration = Duration::from_secs(300);
+
+pub(super) struct TelegramChannel {
+    api: Api,
+    inbound: Inbound,
+    outbox: Outbox,
+}
+
+impl TelegramChannel {
+    pub fn new(api: Api, cx: &ModuleContext) -> Self {
+        Self { api, inbound: cx.inbound.clone(), outbox: cx.outbox.clone() }
+    }
+
+    /// The message that this answers, in its chat.
+    async fn answered(&self, delivery: &Delivery) -> Option<(i64, i64)> {
+        let origin = self.inbound.origin(&delivery.tenant, delivery.request_id).await.ok().flatten()?;
+        message_of(origin.event.as_deref()?)
+    }
+
+    async fn react(&self, delivery: &Delivery, emoji: &str) -> Result<Value, ApiError> {
+        let Some((chat, message)) = self.answered(delivery).await else {
+            return Err(ApiError::Refused("there is no message to react to".to_owned()));
+        };
+        let reaction = json!({"chat_id": chat, "message_id": message, "reaction": [{"type": "emoji", "emoji": emoji}]});
+        match self.api.call::<Value>("setMessageReaction", &reaction).await {
+            // Telegram knows some emoji as reactions; the others are said.
+            Err(ApiError::Refused(_)) => {
+                let said = json!({"chat_id": chat, "text": emoji, "reply_parameters": reply_to(message)});
+                let sent: Sent = self.api.call("sendMessage", &said).await?;
+                Ok(json!({"chat_id": chat, "message_ids": [sent.message_id], "shown_as": "message"}))
+            }
+            done => done.map(|_| json!({"chat_id": chat, "reacted_to": message})),
+        }
+    }
+
+    /// Sends one part. A chat that has moved is followed.
+    async fn part(&self, message: &mut Value) -> Result<i64, ApiError> {
+        match self.api.call::<Sent>("sendMessage", message).await {
+            Ok(sent) => Ok(sent.message_id),
+            Err(ApiError::Moved(chat)) => {
+                message["chat_id"] = json!(chat);
+                self.api.call::<Sent>("sendMessage", message).await.map(|sent| sent.message_id)
+            }
+            // Whatever was wrong with its marks, its words arrive.
+            Err(ApiError::Refused(why)) if message.get("entities").is_some() => {
+                tracing::warn!(why, "a message is sent without its formatting");
+                message.as_object_mut().map(|message| message.remove("entities"));
+                self.api.call::<Sent>("sendMessage", message).await.map(|sent| sent.message_id)
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    async fn write(&self, delivery: &Delivery, (chat, topic): (i64, Option<i64>)) -> Outcome {
+        let mut markdown = delivery.message.clone().unwrap_or_default();
+        if let Some(subject) = delivery.subject.as_deref().filter(|subject| !subject.trim().is_empty()) {
+            markdown = format!("**{}**\n\n{markdown}", subject.replace('*', "∗"));
+        }
+        // What the house itself writes holds commands and calls, to be read letter by letter.
+        let asks = delivery.asks();
+        let written = match asks.is_empty() {
+            true => Formatted::of_markdown(&markdown),
+            false => Formatted::plain(&delivery.message.clone().unwrap_or_default()),
+        };
+        let parts = written.parts(LONGEST);
+        // In a group others wrote since.
+        let answered = if delivery.intent == Intent::Reply && chat < 0 { self.answered(delivery).await } else { None };
+        let (count, began, mut sent) = (parts.len(), Instant::now(), Vec::new());
+        for (n, part) in parts.iter().enumerate() {
+            let mut message = json!({"chat_id": chat, "text": part.text,
+                                     // A preview would fetch the address, and tell its owner what stands in it.
+                                     "link_preview_options": {"is_disabled": true}});
+            let entities = part.entities();
+            if !entities.is_empty() {
+                message["entities"] = json!(entities);
+            }
+            if let Some(topic) = topic {
+                message["message_thread_id"] = json!(topic);
+            }
+            if let (0, Some((_, answered))) = (n, answered) {
+                message["reply_parameters"] = reply_to(answered);
+            }
+            if n + 1 == count && !asks.is_empty() && self.is_owners(delivery) {
+                message["reply_markup"] = keyboard(&asks);
+            }
+            loop {
+                match self.part(&mut message).await {
+                    Ok(id) => break sent.push(id),
+                    Err(ApiError::TooMany(after)) if n > 0 && began.elapsed() + after < PATIENCE => sleep(after).await,
+                    Err(e) if n == 0 => return outcome(e),
+                    // Sent again from the begin, the first parts would be there twice.
+                    Err(e) => return Outcome::Unknown { why: format!("{n} of its {count} parts arrived: {e}") },
+                }
+            }
+        }
+        Outcome::Sent { receipt: json!({"chat_id": chat, "message_ids": sent}) }
+    }
+
+    fn is_owners(&self, delivery: &Delivery) -> bool {
+        let own = self.outbox.owner().identities.get(CHANNEL);
+        own.is_some_and(|own| *own == delivery.target) && delivery.thread.is_none()
+    }
+}
+
+fn reply_to(message: i64) -> Value {
+    json!({"message_id": message, "allow_sending_without_reply": true})
+}
+
+fn outcome(e: ApiError) -> Outcome {
+    let why = e.to_string();
+    match e {
+        ApiError::TooMany(after) => Outcome::NotSent { why, retry_after: Some(after) },
+        ApiError::Token(_) | ApiError::Conflict(_) => Outcome::NotSent { why, retry_after: Some(TOKEN_AGAIN) },
+        ApiError::Unreachable(_) => Outcome::NotSent { why, retry_after: None },
+        ApiError::Forbidden(_) | ApiError::Refused(_) | ApiError::Moved(_) => Outcome::Refused { why },
+        ApiError::Unknown(_) => Outcome::Unknown { why },
+    }
+}
+
+#[async_trait]
+impl Channel for TelegramChannel {
+    fn name(&self) -> &str {
+        CHANNEL
+    }
+
+    fn per_minute(&self, delivery: &Delivery) -> Option<u32> {
+        let (chat, _) = chat_of(delivery.thread.as_deref(), &delivery.target)?;
+        Some(PER_MINUTE[usize::from(chat < 0)])
+    }
+
+    fn conversation(&self, delivery: &Delivery) -> Option<Conversation> {
+        Some(Conversation {
+            channel: CHANNEL.to_owned(),
+            endpoint: endpoint(self.api.bot_id()),
+            thread: delivery.thread.clone(),
+            sender: delivery.target.clone(),
+        })
+    }
+
+    async fn send(&self, delivery: &Delivery) -> Outcome {
+        let Some(chat) = chat_of(delivery.thread.as_deref(), &delivery.target) else {
+            let why = format!("`{}` is no one's number on Telegram; numbers come from messages", delivery.target);
+            return Outcome::Refused { why };
+        };
+        match (delivery.intent, delivery.emoji.as_deref()) {
+            (Intent::React, Some(emoji)) => match self.react(delivery, emoji).await {
+                Ok(receipt) => Outcome::Sent { receipt },
+                Err(e) => outcome(e),
+            },
+            _ => self.write(delivery, chat).await,
+        }
+    }
+}

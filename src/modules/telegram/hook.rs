@@ -1,0 +1,62 @@
+//! Taking in what Telegram sends by itself, where the world reaches the household: instead of polls.
+//!
+//! Each update is answered once it is committed. What is answered otherwise, or not at all, Telegram sends again.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use http::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use super::source::{PATH, TelegramSource};
+use crate::connector::{Source, Unreadable};
+use crate::contract::ModuleContext;
+use crate::routes::{RouteAnswer, RouteHandler, RouteRequest, RouteSpec};
+use base::TenantId;
+use inbox::AcceptError;
+
+/// Telegram's proof: what it was given when the webhook was set.
+const PROOF: &str = "x-telegram-bot-api-secret-token";
+
+pub(super) fn spec() -> RouteSpec {
+    RouteSpec::open(Method::POST, PATH)
+}
+
+pub(super) struct Hook {
+    pub source: Arc<TelegramSource>,
+    pub cx: ModuleContext,
+}
+
+#[async_trait]
+impl RouteHandler for Hook {
+    async fn answer(&self, request: RouteRequest) -> RouteAnswer {
+        let given = request.headers.get(PROOF).map(|value| value.as_bytes()).unwrap_or_default();
+        if !self.source.is_proof(given) {
+            return RouteAnswer::error(StatusCode::UNAUTHORIZED, "unauthorized", "This is for Telegram alone.");
+        }
+        let Ok(update) = serde_json::from_slice::<Value>(&request.body) else {
+            return RouteAnswer::error(StatusCode::BAD_REQUEST, "invalid_update", "The body is not JSON.");
+        };
+        let done = RouteAnswer::json(StatusCode::OK, &json!({"status": "ok"}));
+        let message = match self.source.take(&update).await {
+            None => return done,
+            Some(Ok(message)) => message,
+            Some(Err(Unreadable { id, why })) => {
+                tracing::warn!(message = id, why, "a message of Telegram can't be read");
+                return done;
+            }
+        };
+        match self.cx.inbound.accept(&TenantId::owner(), message.envelope.clone()).await {
+            Ok(accepted) => {
+                self.source.taken(&message, &accepted);
+                done
+            }
+            // Sent again it would be refused again.
+            Err(why @ (AcceptError::Invalid(_) | AcceptError::TooMany { .. })) => {
+                tracing::warn!(message = message.id, why = %why, "a message of Telegram was not taken in");
+                done
+            }
+            Err(why) => RouteAnswer::error(StatusCode::SERVICE_UNAVAILABLE, why.code(), &why.to_string()),
+        }
+    }
+}

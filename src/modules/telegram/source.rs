@@ -1,0 +1,209 @@
+//! Taking in what people write to the bot: by long poll, or where the world reaches the household, as Telegram sends it.
+//!
+//! Telegram forgets an update when the next poll asks for what is behind it. The poll asks from the checkpoint, which is
+//! moved only behind what is committed: so nothing is forgotten that the household doesn't have.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use base64::Engine;
+use serde_json::{Value, json};
+use subtle::ConstantTimeEq;
+use tokio::time::sleep;
+use uuid::Uuid;
+
+use super::api::{Api, ApiError, LARGEST_FILE};
+use super::buttons::Buttons;
+use super::incoming::{Reader, Reading};
+use super::reactions::Reactions;
+use super::types::{Message, Update};
+use crate::connector::{Batch, Incoming, Source, SourceError, Unreadable};
+use base::Secret;
+use inbox::Accepted;
+
+/// Where Telegram sends updates.
+pub(super) const PATH: &str = "/hooks/telegram/updates";
+/// How long Telegram holds a poll that has nothing to tell.
+const POLL: Duration = Duration::from_secs(25);
+/// An answer to a poll comes within this, or the connection is dead.
+const POLL_WITHIN: Duration = Duration::from_secs(40);
+/// What is asked for; all else Telegram keeps to itself.
+const UPDATES: [&str; 3] = ["message", "edited_message", "callback_query"];
+/// Whether the webhook still stands is asked this often.
+const WEBHOOK_LOOK: Duration = Duration::from_secs(60);
+/// Updates of one poll.
+const MOST: u32 = 100;
+
+const HELLO: &str = "Hello! This is a household's bot. Write what you need in your own words.";
+
+pub(super) struct TelegramSource {
+    api: Api,
+    reader: Mutex<Reader>,
+    reactions: Arc<Reactions>,
+    buttons: Buttons,
+    largest_file: u64,
+    /// Where the world reaches the household; without it, Telegram is polled.
+    public_url: Option<String>,
+    /// What Telegram proves itself by, from the moment at which the webhook was set.
+    proof: Mutex<Option<Secret<String>>>,
+}
+
+impl TelegramSource {
+    pub fn new(
+        api: Api,
+        reader: Reader,
+        (reactions, buttons): (Arc<Reactions>, Buttons),
+        largest_file: u64,
+        public_url: Option<String>,
+    ) -> Self {
+        let largest_file = largest_file.min(LARGEST_FILE);
+        Self { api, reader: Mutex::new(reader), reactions, buttons, largest_file, public_url, proof: Mutex::default() }
+    }
+
+    /// Whether these bytes prove that a request is Telegram's.
+    pub fn is_proof(&self, given: &[u8]) -> bool {
+        let proof = self.proof.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        proof.is_some_and(|proof| bool::from(proof.expose().as_bytes().ct_eq(given)))
+    }
+
+    /// Has updates sent to the household from now on.
+    async fn set_webhook(&self, public: &str) -> Result<(), ApiError> {
+        let proof = format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple());
+        // Before it is used for the first time.
+        *self.proof.lock().unwrap_or_else(PoisonError::into_inner) = Some(Secret::new(proof.clone()));
+        let asked = json!({"url": format!("{}{PATH}", public.trim_end_matches('/')), "secret_token": proof,
+                           "allowed_updates": UPDATES, "drop_pending_updates": false});
+        self.api.call::<Value>("setWebhook", &asked).await.map(drop)
+    }
+
+    /// Whether Telegram still sends updates here.
+    async fn watch_webhook(&self, public: &str, cursor: Option<&Value>) -> Result<Batch, SourceError> {
+        sleep(WEBHOOK_LOOK).await;
+        let info: Value = self.api.call("getWebhookInfo", &Value::Null).await.map_err(fault)?;
+        if info["url"].as_str().is_none_or(|url| !url.starts_with(public.trim_end_matches('/'))) {
+            return Err(SourceError::Contested("another program took this bot's messages over".to_owned()));
+        }
+        Ok(Batch { messages: Vec::new(), cursor: cursor.cloned().unwrap_or(json!({"offset": null})) })
+    }
+
+    fn reader(&self) -> Reader {
+        self.reader.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// A message in the household's words, with its files.
+    async fn reading(&self, message: &Message, edited: bool) -> Option<Incoming> {
+        let Reading { id, mut envelope, files } = self.reader().read(message, edited)?;
+        for wanted in files {
+            let attachment = &mut envelope["payload"]["attachments"][wanted.at];
+            if wanted.size.is_some_and(|size| size > self.largest_file) {
+                continue;
+            }
+            match self.api.file(&wanted.file_id, self.largest_file).await {
+                Ok(content) => {
+                    attachment["size_bytes"] = json!(content.len());
+                    attachment["content_base64"] = json!(base64::engine::general_purpose::STANDARD.encode(content));
+                }
+                // The message counts; of the file its name is known.
+                Err(e) => tracing::warn!(message = id, error = %e, "a file of a Telegram message was not fetched"),
+            }
+        }
+        Some(Incoming { id, envelope })
+    }
+
+    /// Answers what needs no butler. Whether that was all.
+    async fn answered(&self, message: &Message) -> bool {
+        let text = message.text.as_deref().unwrap_or_default();
+        let is_start = text == "/start" || text.starts_with("/start ") || text == "/help";
+        if !message.chat.is_private() || !is_start {
+            return false;
+        }
+        let hello = json!({"chat_id": message.chat.id, "text": HELLO});
+        if let Err(e) = self.api.call::<Value>("sendMessage", &hello).await {
+            tracing::debug!(error = %e, "a greeting was not sent");
+        }
+        true
+    }
+
+    /// What an update brings; what needs no butler is answered.
+    pub async fn take(&self, update: &Value) -> Option<Result<Incoming, Unreadable>> {
+        let number = update["update_id"].to_string();
+        let update: Update = match serde_json::from_value(update.clone()) {
+            Ok(update) => update,
+            Err(e) => return Some(Err(Unreadable { id: format!("update {number}"), why: e.to_string() })),
+        };
+        if let Some(pressed) = &update.callback_query {
+            self.buttons.pressed(pressed).await;
+        }
+        let (message, edited) = match (&update.message, &update.edited_message) {
+            (Some(message), _) => (message, false),
+            (None, Some(message)) => (message, true),
+            (None, None) => return None,
+        };
+        if !edited && self.answered(message).await {
+            return None;
+        }
+        self.reading(message, edited).await.map(Ok)
+    }
+}
+
+fn fault(e: ApiError) -> SourceError {
+    match e {
+        ApiError::Token(_) => SourceError::Owner(e.to_string()),
+        ApiError::Conflict(_) => SourceError::Contested(e.to_string()),
+        ApiError::TooMany(after) => SourceError::Later { why: e.to_string(), after: Some(after) },
+        _ => SourceError::Later { why: e.to_string(), after: None },
+    }
+}
+
+#[async_trait]
+impl Source for TelegramSource {
+    fn kind(&self) -> &'static str {
+        "telegram_bot"
+    }
+
+    fn endpoint(&self) -> String {
+        self.reader().endpoint
+    }
+
+    async fn open(&self) -> Result<(), SourceError> {
+        let me = self.api.me().await.map_err(fault)?;
+        self.reader.lock().unwrap_or_else(PoisonError::into_inner).username = me.username;
+        match &self.public_url {
+            Some(public) => self.set_webhook(public).await.map_err(fault)?,
+            // One that somebody set would take the messages away.
+            None => {
+                let kept = json!({"drop_pending_updates": false});
+                self.api.call::<Value>("deleteWebhook", &kept).await.map(drop).map_err(fault)?;
+            }
+        }
+        let commands = json!({"commands": [{"command": "help", "description": "What this bot is"}]});
+        if let Err(e) = self.api.call::<Value>("setMyCommands", &commands).await {
+            tracing::debug!(error = %e, "the bot's menu was not set");
+        }
+        Ok(())
+    }
+
+    async fn fetch(&self, cursor: Option<&Value>) -> Result<Batch, SourceError> {
+        if let Some(public) = &self.public_url {
+            return self.watch_webhook(public, cursor).await;
+        }
+        let offset = cursor.and_then(|cursor| cursor["offset"].as_i64());
+        let mut asked = json!({"timeout": POLL.as_secs(), "limit": MOST, "allowed_updates": UPDATES});
+        if let Some(offset) = offset {
+            asked["offset"] = json!(offset);
+        }
+        let updates: Vec<Value> = self.api.call_within("getUpdates", &asked, POLL_WITHIN).await.map_err(fault)?;
+        let mut batch = Batch { messages: Vec::new(), cursor: json!({"offset": offset}) };
+        for update in updates {
+            let Some(number) = update["update_id"].as_i64() else { continue };
+            batch.messages.extend(self.take(&update).await);
+            batch.cursor = json!({"offset": number + 1});
+        }
+        Ok(batch)
+    }
+
+    fn taken(&self, message: &Incoming, accepted: &Accepted) {
+        self.reactions.follow(accepted.request_id, &message.id);
+    }
+}
