@@ -33,6 +33,9 @@ pub(super) async fn answer(matched: Matched, edge: &Edge, grant: &Grant, request
 
 /// Has the module answer a request that brings a proof of its own.
 pub(super) async fn open(matched: Matched, edge: &Edge, request: Request<Incoming>) -> Response<Body> {
+    if !matched.may_prove(request.headers()) {
+        return said(StatusCode::UNAUTHORIZED, "unauthorized", "This is for the channel alone, which proves itself.");
+    }
     handed(matched, edge.max_body().min(OPEN_BODY), TenantId::owner(), request).await
 }
 

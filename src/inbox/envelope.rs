@@ -51,7 +51,8 @@ fn schema() -> Value {
             "size_bytes": {"type": "integer", "minimum": 0},
             "filename": {"type": "string", "maxLength": 500},
             "width": {"type": "integer", "minimum": 0}, "height": {"type": "integer", "minimum": 0},
-            "source_message_id": id("As the channel names it"), "source_attachment_id": id("As the channel names it")}});
+            "source_message_id": id("As the channel names it"), "source_attachment_id": id("As the channel names it"),
+            "by_others": {"type": "boolean", "description": "Somebody else made it than the sender, who passes it on"}}});
     json!({"type": "object", "additionalProperties": false,
         "required": ["schema_version", "source", "event", "sender", "payload"],
         "properties": {

@@ -194,16 +194,27 @@ impl Pass<'_> {
         Ok(Tried::HandedOn)
     }
 
-    /// Gives the butler its own copy of what came with the message, believed no more than its sender.
+    /// Gives the butler its own copy of what came with the message, believed no more than its sender; and what the sender
+    /// only passes on no more than a stranger.
     async fn hand_attachments(&self, route: &Route) -> Result<(), StoreError> {
-        let named = route.input.attachments.iter().filter_map(|a| a["storage_ref"].as_str()?.rsplit(':').next());
-        let named: Vec<&str> = named.collect();
+        let files = route.input.attachments.iter().filter_map(|file| {
+            let hash = file["storage_ref"].as_str()?.rsplit(':').next()?;
+            Some((hash, file["by_others"] == true))
+        });
+        let (theirs, own): (Vec<_>, Vec<_>) = files.partition(|(_, by_others)| *by_others);
         let target = self.inbox.butlers().target(&route.target.butler);
-        let Some(target) = target.filter(|_| !named.is_empty()) else { return Ok(()) };
+        let Some(target) = target.filter(|_| !theirs.is_empty() || !own.is_empty()) else { return Ok(()) };
         let mut lease = self.inbox.db().shared(self.tenant()).await?;
         let way = (self.inbox.schema(), target.schema.as_str());
         let all = self.inbox.butlers().schemas();
-        blobs::hand_over(&mut lease, way, &all, self.tenant(), &named, route.request_context.trust).await
+        // First those of others: a content that is among both is believed as theirs.
+        for (files, trust) in [(theirs, Trust::Stranger), (own, route.request_context.trust)] {
+            let hashes: Vec<&str> = files.into_iter().map(|(hash, _)| hash).collect();
+            if !hashes.is_empty() {
+                blobs::hand_over(&mut lease, way, &all, self.tenant(), &hashes, trust).await?;
+            }
+        }
+        Ok(())
     }
 
     fn route(&self, segment: &OpenPart, history: Vec<Value>) -> Route {

@@ -182,6 +182,9 @@ pub struct Attachment {
     pub source_message_id: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_attachment_id: Option<String>,
+    /// Somebody else made it than the sender, who passes it on: it is believed no more than a stranger's.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_others: bool,
 }
 
 /// How it shall be dealt with.

@@ -18,7 +18,7 @@ use crate::background::{Background, TaskError};
 use crate::contract::ModuleContext;
 use base::{Backoff, TenantId, Trust, crash, text};
 use inbox::{ACCOUNT_LEASE, AcceptError, Accepted, Account, AccountHealth, Taken};
-use outbox::{BUTLERD, OwnerNote};
+use outbox::{BUTLERD, CHAT, OwnerNote};
 
 /// After a fault that passes.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
@@ -29,6 +29,11 @@ const LOOK_AGAIN: Duration = Duration::from_secs(60);
 const STANDBY: Duration = Duration::from_secs(5);
 /// A message that the household can't take just now is tried again at least this often.
 const HAND_IN_AGAIN: Duration = Duration::from_secs(10);
+/// Strangers' messages for which there is no room are tried again so often, so far apart.
+const NO_ROOM_TRIES: u32 = 10;
+const NO_ROOM_PAUSE: Duration = Duration::from_secs(2);
+/// Faults one after the other, then the owner hears that somebody else takes the messages.
+const CONTESTED_TOLD: u32 = 4;
 /// Refusals that are shown by name.
 const REFUSALS: usize = 20;
 
@@ -88,6 +93,9 @@ pub enum SourceError {
 ///     fn kind(&self) -> &'static str {
 ///         "silence"
 ///     }
+///     fn channel(&self) -> &'static str {
+///         "silence"
+///     }
 ///     fn endpoint(&self) -> String {
 ///         "here".to_owned()
 ///     }
@@ -105,6 +113,8 @@ pub enum SourceError {
 pub trait Source: Send + Sync {
     /// The connector's type: `telegram_bot`, `imap`, …
     fn kind(&self) -> &'static str;
+    /// The channel whose messages it brings.
+    fn channel(&self) -> &'static str;
     /// The household's own end, as its messages name it.
     fn endpoint(&self) -> String;
     /// Proves that the account can be served, before the first look and after each fault.
@@ -120,6 +130,9 @@ pub trait Source: Send + Sync {
 impl<S: Source> Source for Arc<S> {
     fn kind(&self) -> &'static str {
         (**self).kind()
+    }
+    fn channel(&self) -> &'static str {
+        (**self).channel()
     }
     fn endpoint(&self) -> String {
         (**self).endpoint()
@@ -164,6 +177,15 @@ enum Ended {
     Fault(SourceError),
 }
 
+/// What became of a message that was handed in.
+enum Handed {
+    /// It is taken, or refused for good.
+    Done,
+    /// A stranger's, for whose messages there is no room just now.
+    NoRoom(String),
+    Ended(Ended),
+}
+
 impl<S: Source> Connector<S> {
     /// Serves the source's account for the household's owner.
     pub fn new(cx: &ModuleContext, source: S) -> Self {
@@ -202,10 +224,9 @@ impl<S: Source> Connector<S> {
                         biased;
                         () = stop.cancelled() => return Ended::Stopped,
                         got = &mut fetch => break got,
-                        _ = renew.tick() => match self.account.take().await {
-                            Ok(Taken::Held { .. }) => self.show("healthy", None, began).await,
-                            Ok(Taken::Elsewhere { .. }) => return Ended::Lost,
-                            Err(e) => return Ended::Fault(SourceError::Later { why: e.to_string(), after: None }),
+                        _ = renew.tick() => match self.renew().await {
+                            None => self.show("healthy", None, began).await,
+                            Some(ended) => return ended,
                         }
                     }
                 }
@@ -216,15 +237,8 @@ impl<S: Source> Connector<S> {
                 Ok(batch) => batch,
                 Err(e) => return Ended::Fault(e),
             };
-            for message in batch.messages {
-                match message {
-                    Ok(message) => {
-                        if let Some(ended) = self.hand_in(&message, stop).await {
-                            return ended;
-                        }
-                    }
-                    Err(Unreadable { id, why }) => self.refuse(&id, &why),
-                }
+            if let Some(ended) = self.hand_in_all(batch.messages, began, stop).await {
+                return ended;
             }
             if cursor.as_ref() == Some(&batch.cursor) {
                 continue;
@@ -240,8 +254,67 @@ impl<S: Source> Connector<S> {
         }
     }
 
-    /// Hands a message in until it is taken, or refused for good. `Some`: the connector can't go on.
-    async fn hand_in(&self, message: &Incoming, stop: &CancellationToken) -> Option<Ended> {
+    /// Hands these in, in their order; those of strangers for whom there is no room behind all others, and not for ever.
+    /// `Some`: the connector can't go on.
+    async fn hand_in_all(
+        &self,
+        messages: Vec<Result<Incoming, Unreadable>>,
+        began: Instant,
+        stop: &CancellationToken,
+    ) -> Option<Ended> {
+        let (mut aside, mut renewed) = (Vec::new(), Instant::now());
+        for message in messages {
+            let message = match message {
+                Ok(message) => message,
+                Err(Unreadable { id, why }) => {
+                    self.refuse(&id, &why);
+                    continue;
+                }
+            };
+            if renewed.elapsed() > ACCOUNT_LEASE / 4 {
+                if let Some(ended) = self.renew().await {
+                    return Some(ended);
+                }
+                renewed = Instant::now();
+            }
+            match self.hand_in(&message, began, stop).await {
+                Handed::Done => {}
+                Handed::NoRoom(why) => aside.push((message, why)),
+                Handed::Ended(ended) => return Some(ended),
+            }
+        }
+        for again in 0..NO_ROOM_TRIES {
+            if aside.is_empty() {
+                return None;
+            }
+            self.show("degraded", Some("strangers have sent more than is worked off"), began).await;
+            tokio::select! {
+                () = stop.cancelled() => return Some(Ended::Stopped),
+                () = sleep(NO_ROOM_PAUSE) => {}
+            }
+            for (message, _) in std::mem::take(&mut aside) {
+                match self.hand_in(&message, began, stop).await {
+                    Handed::Done => {}
+                    Handed::NoRoom(why) if again + 1 == NO_ROOM_TRIES => self.refuse(&message.id, &why),
+                    Handed::NoRoom(why) => aside.push((message, why)),
+                    Handed::Ended(ended) => return Some(ended),
+                }
+            }
+        }
+        None
+    }
+
+    /// Renews that the account is held. `Some`: it is not any more.
+    async fn renew(&self) -> Option<Ended> {
+        match self.account.take().await {
+            Ok(Taken::Held { .. }) => None,
+            Ok(Taken::Elsewhere { .. }) => Some(Ended::Lost),
+            Err(e) => Some(Ended::Fault(SourceError::Later { why: e.to_string(), after: None })),
+        }
+    }
+
+    /// Hands a message in until it is taken, or refused for good.
+    async fn hand_in(&self, message: &Incoming, began: Instant, stop: &CancellationToken) -> Handed {
         let mut backoff = Backoff::new(FIRST_PAUSE, HAND_IN_AGAIN);
         loop {
             match self.cx.inbound.accept(self.account.tenant(), message.envelope.clone()).await {
@@ -250,28 +323,28 @@ impl<S: Source> Connector<S> {
                     let now = self.cx.clock.now();
                     self.count(|counted| counted.took(&accepted, message, now));
                     self.source.taken(message, &accepted);
-                    return None;
+                    return Handed::Done;
                 }
                 Err(AcceptError::Invalid(why)) => {
                     self.refuse(&message.id, &why);
-                    return None;
+                    return Handed::Done;
                 }
                 Err(why @ AcceptError::TooMany { .. }) => {
                     self.refuse(&message.id, &why.to_string());
-                    return None;
+                    return Handed::Done;
                 }
+                Err(why @ AcceptError::ShareFull { .. }) => return Handed::NoRoom(why.to_string()),
                 // Nothing behind it is taken in before it: the channel keeps all of them.
                 Err(why) => {
                     let pause = backoff.next_delay();
                     tracing::debug!(connector = self.source.kind(), why = %why, "a message waits at its channel");
+                    self.show("degraded", Some(&why.to_string()), began).await;
                     tokio::select! {
-                        () = stop.cancelled() => return Some(Ended::Stopped),
+                        () = stop.cancelled() => return Handed::Ended(Ended::Stopped),
                         () = sleep(pause) => {}
                     }
-                    match self.account.take().await {
-                        Ok(Taken::Elsewhere { .. }) => return Some(Ended::Lost),
-                        Ok(Taken::Held { .. }) => {}
-                        Err(e) => return Some(Ended::Fault(SourceError::Later { why: e.to_string(), after: None })),
+                    if let Some(ended) = self.renew().await {
+                        return Handed::Ended(ended);
                     }
                 }
             }
@@ -288,8 +361,14 @@ impl<S: Source> Connector<S> {
         });
     }
 
-    /// Waits for whatever a fault needs. Whether it is to go on.
-    async fn recover(&self, fault: &SourceError, backoff: &mut Backoff, began: Instant, stop: &CancellationToken) {
+    /// Waits for whatever a fault needs; the `faults`th in a row.
+    async fn recover(
+        &self,
+        (fault, faults): (&SourceError, u32),
+        backoff: &mut Backoff,
+        began: Instant,
+        stop: &CancellationToken,
+    ) {
         let why = fault.to_string();
         let pause = match fault {
             SourceError::Later { after, .. } => {
@@ -302,7 +381,8 @@ impl<S: Source> Connector<S> {
         let state = if matches!(fault, SourceError::Later { .. }) { "degraded" } else { "error" };
         tracing::warn!(connector = self.source.kind(), why, again_in = ?pause, "a connector has nothing to serve");
         self.show(state, Some(&why), began).await;
-        if matches!(fault, SourceError::Owner(_)) {
+        let stays = matches!(fault, SourceError::Contested(_)) && faults >= CONTESTED_TOLD;
+        if stays || matches!(fault, SourceError::Owner(_)) {
             self.tell_owner(&why).await;
         }
         tokio::select! {
@@ -324,7 +404,8 @@ impl<S: Source> Connector<S> {
             priority: base::Priority::High,
             trust: Trust::System,
             notice: true,
-            channel: None,
+            // Not by the very channel that does not work.
+            channel: (self.cx.outbox.owner().notice_channel.as_deref() == Some(self.source.channel())).then_some(CHAT),
             asks: &[],
         };
         if let Err(e) = self.cx.outbox.tell_owner_all(self.account.tenant(), &[note]).await {
@@ -353,6 +434,7 @@ impl Counted {
 impl<S: Source + 'static> Background for Connector<S> {
     async fn run(&self, stop: CancellationToken) -> Result<(), TaskError> {
         let (began, mut backoff) = (Instant::now(), Backoff::new(FIRST_PAUSE, LONGEST_PAUSE));
+        let mut faults = 0;
         while !stop.is_cancelled() {
             let ended = match self.account.take().await {
                 Ok(Taken::Held { checkpoint }) => {
@@ -360,6 +442,7 @@ impl<S: Source + 'static> Background for Connector<S> {
                     let ended = self.serve(checkpoint, began, &stop).await;
                     if served.elapsed() > LONGEST_PAUSE {
                         backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
+                        faults = 0;
                     }
                     ended
                 }
@@ -378,7 +461,10 @@ impl<S: Source + 'static> Background for Connector<S> {
                         () = sleep(STANDBY) => {}
                     }
                 }
-                Ended::Fault(fault) => self.recover(&fault, &mut backoff, began, &stop).await,
+                Ended::Fault(fault) => {
+                    faults += 1;
+                    self.recover((&fault, faults), &mut backoff, began, &stop).await;
+                }
             }
         }
         // Another daemon then waits for the lease's end.

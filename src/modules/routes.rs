@@ -169,6 +169,10 @@ impl RouteAnswer {
 /// ```
 #[async_trait]
 pub trait RouteHandler: Send + Sync {
+    /// Of an open route: whether the headers bring the proof, or it is in the body. Asked before the body is read.
+    fn may_prove(&self, _: &HeaderMap) -> bool {
+        true
+    }
     /// Runs to its end, also when the client goes away. A panic is answered with 500.
     async fn answer(&self, request: RouteRequest) -> RouteAnswer;
 }
@@ -266,6 +270,11 @@ impl Matched {
     /// The butler whose module answers.
     pub fn butler(&self) -> &str {
         &self.served.butler
+    }
+
+    /// Whether the headers bring the proof that an open route asks for.
+    pub fn may_prove(&self, headers: &HeaderMap) -> bool {
+        self.served.route.handler.may_prove(headers)
     }
 
     pub fn proof(&self) -> RouteProof {

@@ -90,7 +90,9 @@ fn message(outbox: &Outbox, calls: &[Action]) -> (String, Vec<DecisionRequest>) 
         n => format!("{n} calls wait for your approval:"),
     };
     let (mut shown, mut left, mut asks) = (0, 0, Vec::new());
-    for group in groups(calls) {
+    let groups = groups(calls);
+    let many = groups.len() > 1;
+    for group in groups {
         let (told, asked) = match group[..] {
             [call] if call.proposal.is_none() => alone(outbox, call),
             _ => together(outbox, &group),
@@ -102,6 +104,10 @@ fn message(outbox: &Outbox, calls: &[Action]) -> (String, Vec<DecisionRequest>) 
         shown += group.len();
         asks.push(asked);
         said.push_str("\n\n");
+        if many {
+            // Buttons are called by these numbers.
+            let _ = write!(said, "[{}] ", asks.len());
+        }
         said.push_str(&told);
     }
     if left > 0 {

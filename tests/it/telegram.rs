@@ -154,8 +154,12 @@ async fn what_others_wrote_comes_along_as_theirs() {
     assert_eq!((&files[0]["filename"], files[0]["storage_ref"].is_string()), (&json!("forwarded-message.txt"), true));
     assert_eq!((&files[1]["size_bytes"], files[1]["storage_ref"].is_string()), (&json!(12), true));
     assert_eq!((&files[2]["filename"], files[2]["storage_ref"].is_string()), (&json!("large.txt"), false));
-    let trusts = client.query("SELECT trust FROM switchboard.blobs", &[]).await.expect("the files");
-    assert!(trusts.iter().all(|row| row.get::<_, String>(0) == "stranger"));
+    // The butler has what the owner only passed on as a stranger's, and the owner's own file as the owner's.
+    let sql = "SELECT filename, trust FROM general.blobs ORDER BY filename";
+    let rows = client.query(sql, &[]).await.expect("the butler's files");
+    let files: Vec<(String, String)> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
+    let wanted = [("forwarded-message.txt", "stranger"), ("small.txt", "owner")];
+    assert_eq!(files, wanted.map(|(name, trust)| (name.to_owned(), trust.to_owned())));
     api.judge("telegram::what_others_wrote_comes_along_as_theirs");
 }
 
@@ -309,8 +313,12 @@ fn settings_stand_in_the_switchboards_file_alone() {
     let household = household.write("general/butler.toml", &format!("{general}\n[modules.telegram.bot]\n"));
     let (code, out, err) = household.cli(&["check"]);
     assert!(code == 2 && format!("{out}{err}").contains("it in switchboard/butler.toml"), "{code}: {out}{err}");
+    let chats = format!("{switchboard}\n[modules.telegram]\nallowed_chats = [-1001234, 42]\n[modules.telegram.bot]\n");
+    let household = household.write("general/butler.toml", &general).write("switchboard/butler.toml", &chats);
+    let (code, out, err) = household.cli(&["check"]);
+    assert!(!format!("{out}{err}").contains("allowed_chats"), "{code}: {out}{err}");
     let user = format!("{switchboard}\n[modules.telegram.bot]\n[modules.telegram.user]\nenabled = true\n");
-    let household = household.write("general/butler.toml", &general).write("switchboard/butler.toml", &user);
+    let household = household.write("switchboard/butler.toml", &user);
     let (code, out, err) = household.cli(&["check"]);
     assert!(code == 2 && format!("{out}{err}").contains("is not offered"), "{code}: {out}{err}");
 }

@@ -116,10 +116,11 @@ pub async fn take(db: &mut Lease, wanted: &LeaseWanted<'_>, now: Timestamp) -> R
     Ok(Taken::Elsewhere { instance: rows.first().map(|row| row.get("instance_id")).unwrap_or_default() })
 }
 
-/// Moves the checkpoint of the account that is held by this lease. Whether it is.
+/// Moves the checkpoint of the account that is held by this lease, were it past its time: nobody has taken it since.
+/// Whether it is held.
 pub async fn checkpoint(db: &mut Lease, lease: Uuid, cursor: &Value, now: Timestamp) -> Result<bool, StoreError> {
     let sql = "UPDATE connector_registry SET checkpoint = $2, last_seen_at = $3
-               WHERE lease_id = $1 AND lease_until > clock_timestamp()";
+               WHERE lease_id = $1";
     let moved = db.execute(sql, &[&lease, cursor, &now]).await;
     Ok(moved.map_err(StoreError::query("moving a connector's checkpoint"))? == 1)
 }

@@ -68,14 +68,14 @@ pub(super) fn keyboard(asks: &[DecisionRequest]) -> Value {
     let many = asks.len() > 1;
     let row = |(n, asked): (usize, &DecisionRequest)| {
         let button = |press: Press, words: &str| {
-            let words = if many { format!("{}. {words}", n + 1) } else { words.to_owned() };
+            let words = if many { format!("[{}] {words}", n + 1) } else { words.to_owned() };
             json!({"text": words, "callback_data": data(press, asked)})
         };
         let first = match &asked.seen {
-            Some(_) => button(Press::Allow, "Allow once"),
+            Some(_) => button(Press::Allow, if asked.proposal { "Allow all of it" } else { "Allow once" }),
             None => button(Press::ShowAll, "Show all"),
         };
-        json!([first, button(Press::Refuse, "Refuse")])
+        json!([first, button(Press::Refuse, if asked.proposal { "Refuse all of it" } else { "Refuse" })])
     };
     json!({"inline_keyboard": asks.iter().enumerate().map(row).collect::<Vec<_>>()})
 }

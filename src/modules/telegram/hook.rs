@@ -5,10 +5,10 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use http::{Method, StatusCode};
+use http::{HeaderMap, Method, StatusCode};
 use serde_json::{Value, json};
 
-use super::source::{PATH, TelegramSource};
+use super::source::{PATH, TelegramSource, Took};
 use crate::connector::{Source, Unreadable};
 use crate::contract::ModuleContext;
 use crate::routes::{RouteAnswer, RouteHandler, RouteRequest, RouteSpec};
@@ -29,19 +29,24 @@ pub(super) struct Hook {
 
 #[async_trait]
 impl RouteHandler for Hook {
+    fn may_prove(&self, headers: &HeaderMap) -> bool {
+        let given = headers.get(PROOF).map(|value| value.as_bytes()).unwrap_or_default();
+        self.source.is_proof(given)
+    }
+
     async fn answer(&self, request: RouteRequest) -> RouteAnswer {
-        let given = request.headers.get(PROOF).map(|value| value.as_bytes()).unwrap_or_default();
-        if !self.source.is_proof(given) {
-            return RouteAnswer::error(StatusCode::UNAUTHORIZED, "unauthorized", "This is for Telegram alone.");
-        }
         let Ok(update) = serde_json::from_slice::<Value>(&request.body) else {
             return RouteAnswer::error(StatusCode::BAD_REQUEST, "invalid_update", "The body is not JSON.");
         };
         let done = RouteAnswer::json(StatusCode::OK, &json!({"status": "ok"}));
         let message = match self.source.take(&update).await {
-            None => return done,
-            Some(Ok(message)) => message,
-            Some(Err(Unreadable { id, why })) => {
+            Took::Nothing => return done,
+            Took::Message(message) => message,
+            // Sent again it may be had.
+            Took::Later(e) => {
+                return RouteAnswer::error(StatusCode::SERVICE_UNAVAILABLE, "unavailable", &e.to_string());
+            }
+            Took::Unreadable(Unreadable { id, why }) => {
                 tracing::warn!(message = id, why, "a message of Telegram can't be read");
                 return done;
             }

@@ -5,6 +5,7 @@
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
 
 use super::types::{Entity, File, Message};
 use super::{CHANNEL, GroupAnswers};
@@ -12,6 +13,9 @@ use base::text;
 
 /// The account of anonymous administrators: many people behind one number.
 const ANONYMOUS: i64 = 1_087_968_824;
+
+/// What people send that has no words for a butler; the rest of what is not read are Telegram's own notes about a chat.
+const UNREAD: [&str; 7] = ["poll", "dice", "game", "story", "checklist", "paid_media", "invoice"];
 
 /// What reading needs to know of the bot and its settings.
 #[derive(Clone, Debug)]
@@ -73,7 +77,9 @@ impl Reader {
     pub fn read(&self, message: &Message, edited: bool) -> Option<Reading> {
         let chat = message.chat.id;
         let sender = message.from.as_ref();
-        if sender.is_some_and(|user| user.id == self.bot) || !self.takes(chat) {
+        // Somebody's way is told as changes of one message, every few seconds.
+        let moves = edited && message.location.is_some();
+        if sender.is_some_and(|user| user.id == self.bot) || !self.takes(chat) || moves {
             return None;
         }
         // Whoever speaks to the bot waits for its answer.
@@ -90,9 +96,10 @@ impl Reader {
             Some(user) => user.id.to_string(),
             None => format!("chat:{}", message.sender_chat.as_ref().map_or(chat, |sender| sender.id)),
         };
-        let id = match message.edit_date.filter(|_| edited) {
-            Some(at) => format!("{chat}:{}:{at}", message.message_id),
-            None => format!("{chat}:{}", message.message_id),
+        // Telegram tells of changes that nobody made to the words, and by the second alone when it was.
+        let id = match edited {
+            true => format!("{chat}:{}:{}", message.message_id, digest(&text)),
+            false => format!("{chat}:{}", message.message_id),
         };
         let observed = Timestamp::from_second(message.edit_date.filter(|_| edited).unwrap_or(message.date));
         let observed = observed.unwrap_or(Timestamp::UNIX_EPOCH).to_string();
@@ -113,7 +120,7 @@ impl Reader {
         Some(Reading { id, envelope, files: parts.files })
     }
 
-    fn takes(&self, chat: i64) -> bool {
+    pub fn takes(&self, chat: i64) -> bool {
         self.allowed_chats.is_empty() || self.allowed_chats.contains(&chat)
     }
 
@@ -137,6 +144,11 @@ impl Reader {
     }
 }
 
+/// A short name of a text.
+fn digest(text: &str) -> String {
+    text::hex(&Sha256::digest(text.as_bytes())[..8])
+}
+
 /// What an entity marks.
 pub fn piece(words: &str, entity: &Entity) -> String {
     let units: Vec<u16> = words.encode_utf16().skip(entity.offset).take(entity.length).collect();
@@ -157,12 +169,12 @@ struct Parts {
 
 impl Parts {
     fn of(message: &Message) -> Self {
-        let forwarded = message.forward_origin.is_some();
+        let forwarded = message.is_others();
         let words = message.words().0.to_owned();
         let mut parts = Self { words, notes: Vec::new(), attachments: Vec::new(), files: Vec::new(), forwarded };
         if forwarded && !parts.words.trim().is_empty() {
             let words = std::mem::take(&mut parts.words);
-            parts.text_file("forwarded-message.txt", &words);
+            parts.others_words("forwarded-message.txt", &words);
             parts.notes.push("forwards somebody's message; its text is attached: forwarded-message.txt".to_owned());
         } else if forwarded {
             parts.notes.push("forwards somebody's message".to_owned());
@@ -189,17 +201,20 @@ impl Parts {
             (Some(venue), _) => {
                 let (lat, lon) = (venue.location.latitude, venue.location.longitude);
                 parts.notes.push(format!("sends a place: {lat}, {lon}"));
-                parts.text_file("place.txt", &format!("{}\n{}", venue.title, venue.address));
+                parts.others_words("place.txt", &format!("{}\n{}", venue.title, venue.address));
             }
             (None, Some(place)) => {
                 parts.notes.push(format!("sends a location: {}, {}", place.latitude, place.longitude))
             }
             (None, None) => {}
         }
+        if let Some(kind) = UNREAD.into_iter().find(|kind| message.more.contains_key(*kind)) {
+            parts.notes.push(format!("sends something that this household can't read: {}", kind.replace('_', " ")));
+        }
         if let Some(contact) = &message.contact {
             let name = [Some(contact.first_name.as_str()), contact.last_name.as_deref()];
             let name = name.into_iter().flatten().collect::<Vec<_>>().join(" ");
-            parts.text_file("contact.txt", &format!("{name}\n{}", contact.phone_number));
+            parts.others_words("contact.txt", &format!("{name}\n{}", contact.phone_number));
             parts.notes.push("sends a contact, attached: contact.txt".to_owned());
         }
         parts
@@ -217,33 +232,40 @@ impl Parts {
             return;
         }
         let (from, own) = (other.from.as_ref().map(|user| user.id), message.from.as_ref().map(|user| user.id));
-        if from.is_some() && from == own && other.forward_origin.is_none() && !self.forwarded {
+        if from.is_some() && from == own && !other.is_others() && !self.forwarded {
             let quoted: String = said.lines().take(20).map(|line| format!("> {line}\n")).collect();
             self.words = format!("{quoted}\n{}", self.words);
             return;
         }
-        self.text_file("quoted-message.txt", said);
+        self.others_words("quoted-message.txt", said);
         let whose = if from == Some(bot) { "an earlier message of this household" } else { "somebody else's message" };
         self.notes.push(format!("answers {whose}, attached: quoted-message.txt"));
     }
 
-    /// Somebody's words, as they are.
-    fn text_file(&mut self, name: &str, content: &str) {
+    /// Somebody else's words, as they are.
+    fn others_words(&mut self, name: &str, content: &str) {
         use base64::Engine;
         let encoded = base64::engine::general_purpose::STANDARD.encode(content);
         self.attachments.push(json!({"media_type": "text/plain", "content_base64": encoded,
-                                     "size_bytes": content.len(), "filename": name}));
+                                     "size_bytes": content.len(), "filename": name, "by_others": true}));
     }
 
     fn file(&mut self, file: &File, kind: &str, media: &str, ending: &str) {
-        let name = file.file_name.clone().unwrap_or_else(|| format!("{}.{ending}", kind.replace(' ', "-")));
+        // Whoever made the file chose its name and type.
+        let name = file
+            .file_name
+            .clone()
+            .filter(|_| !self.forwarded)
+            .unwrap_or_else(|| format!("{}.{ending}", kind.replace(' ', "-")));
         let plain = |c: char| c.is_ascii_alphanumeric() || "!#$&^_.+-/".contains(c);
-        let named = file.mime_type.as_deref().filter(|m| m.split('/').count() == 2 && m.chars().all(plain));
+        let halves = |m: &str| m.split('/').count() == 2 && m.split('/').all(|half| !half.is_empty());
+        let named = file.mime_type.as_deref().filter(|m| !self.forwarded && halves(m) && m.chars().all(plain));
         let media = named.unwrap_or(media);
         self.files.push(Wanted { at: self.attachments.len(), file_id: file.file_id.clone(), size: file.file_size });
         self.attachments.push(json!({"media_type": media, "size_bytes": file.file_size.unwrap_or_default(),
             "filename": text::truncate(&name, 200), "width": file.width.unwrap_or_default(),
-            "height": file.height.unwrap_or_default(), "source_attachment_id": file.file_unique_id}));
+            "height": file.height.unwrap_or_default(), "source_attachment_id": file.file_unique_id,
+            "by_others": self.forwarded}));
         self.notes.push(format!("sends a {kind}"));
     }
 
@@ -373,8 +395,20 @@ mod tests {
         let place = read(json!({"location": {"latitude": 52.5, "longitude": 13.4}})).unwrap();
         assert_eq!(place.envelope["payload"]["normalized_text"], "[sends a location: 52.5, 13.4]");
         let edited = reader().read(&message(json!({"text": "81 kg", "edit_date": 1_790_000_060})), true).unwrap();
-        assert_eq!(edited.id, "42:5:1790000060");
+        assert_eq!(edited.id, format!("42:5:{}", digest("[changes an earlier message, which now says:]\n81 kg")));
         assert_eq!(message_of(&edited.id), Some((42, 5)));
         assert!(read(json!({"new_chat_title": "x"})).is_none());
+        let poll = read(json!({"poll": {"id": "1"}})).unwrap();
+        assert_eq!(
+            poll.envelope["payload"]["normalized_text"],
+            "[sends something that this household can't read: poll]"
+        );
+        let bot = read(json!({"text": "buy now", "via_bot": {"id": 9, "is_bot": true, "first_name": "X"}})).unwrap();
+        assert_eq!(attached(&bot, 0).1, "buy now");
+        assert_eq!(bot.envelope["payload"]["attachments"][0]["by_others"], true);
+        let named = json!({"file_id": "f", "file_unique_id": "g", "file_name": "pay Mallory.pdf", "mime_type": "/"});
+        let passed_on = read(json!({"document": named, "forward_origin": {"type": "hidden_user"}})).unwrap();
+        assert_eq!(passed_on.envelope["payload"]["attachments"][0]["filename"], "document.bin");
+        inbox::envelope::read(passed_on.envelope).unwrap();
     }
 }

@@ -55,7 +55,7 @@ struct Settings {
     /// A person's own account, as the specification has it. It is not offered.
     user: Option<UserSection>,
     /// Numbers of the chats whose messages are taken in; empty: all. A group's number is negative.
-    #[schemars(extend("items" = {"type": "integer"}, "default" = []))]
+    #[schemars(extend("items" = {"type": "integer", "minimum": -9_007_199_254_740_991_i64}, "default" = []))]
     allowed_chats: Vec<i64>,
     /// Which messages of a group are for the household: those that speak to the bot, or all that Telegram tells it of.
     #[schemars(extend("default" = "addressed"))]

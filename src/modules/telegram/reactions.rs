@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::CHANNEL;
-use super::api::Api;
+use super::api::{Api, ApiError};
 use super::incoming::{chat_of, message_of};
 use crate::background::{Background, TaskError};
 use crate::contract::ModuleContext;
@@ -117,14 +117,17 @@ impl Reactions {
             let reaction = json!({"chat_id": chat, "message_id": message,
                                   "reaction": [{"type": "emoji", "emoji": emoji(*stage)}]});
             Some(async move {
-                if let Err(e) = self.api.call::<Value>("setMessageReaction", &reaction).await {
+                let set = self.api.call::<Value>("setMessageReaction", &reaction).await;
+                if let Err(e) = &set {
                     tracing::debug!(error = %e, "a reaction was not set");
                 }
+                // Put off, it is set with the next look.
+                (!matches!(set, Err(ApiError::TooMany(_)))).then_some((*request, *stage))
             })
         });
-        join_all(reactions).await;
+        let set = join_all(reactions).await;
         let mut followed = self.followed.lock().unwrap_or_else(PoisonError::into_inner);
-        for (request, stage) in changes {
+        for (request, stage) in set.iter().flatten() {
             if let Some(one) = followed.get_mut(request) {
                 one.shown = Some(*stage);
             }

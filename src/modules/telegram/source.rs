@@ -3,6 +3,7 @@
 //! Telegram forgets an update when the next poll asks for what is behind it. The poll asks from the checkpoint, which is
 //! moved only behind what is committed: so nothing is forgotten that the household doesn't have.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use subtle::ConstantTimeEq;
 use tokio::time::sleep;
 use uuid::Uuid;
 
+use super::CHANNEL;
 use super::api::{Api, ApiError, LARGEST_FILE};
 use super::buttons::Buttons;
 use super::incoming::{Reader, Reading};
@@ -32,10 +34,24 @@ const POLL_WITHIN: Duration = Duration::from_secs(40);
 const UPDATES: [&str; 3] = ["message", "edited_message", "callback_query"];
 /// Whether the webhook still stands is asked this often.
 const WEBHOOK_LOOK: Duration = Duration::from_secs(60);
+/// Bytes of files that are held at once, about.
+const MOST_HELD: u64 = 16 * 1024 * 1024;
+/// A file that can't be fetched is tried so often before its message goes on without.
+const FILE_TRIES: u32 = 4;
 /// Updates of one poll.
 const MOST: u32 = 100;
 
 const HELLO: &str = "Hello! This is a household's bot. Write what you need in your own words.";
+
+/// What an update brings.
+pub(super) enum Took {
+    /// Nothing for a butler.
+    Nothing,
+    Message(Incoming),
+    Unreadable(Unreadable),
+    /// It can't be had whole just now.
+    Later(ApiError),
+}
 
 pub(super) struct TelegramSource {
     api: Api,
@@ -47,6 +63,8 @@ pub(super) struct TelegramSource {
     public_url: Option<String>,
     /// What Telegram proves itself by, from the moment at which the webhook was set.
     proof: Mutex<Option<Secret<String>>>,
+    /// How often files could not be fetched, since one could.
+    missed: Mutex<HashMap<String, u32>>,
 }
 
 impl TelegramSource {
@@ -58,7 +76,8 @@ impl TelegramSource {
         public_url: Option<String>,
     ) -> Self {
         let largest_file = largest_file.min(LARGEST_FILE);
-        Self { api, reader: Mutex::new(reader), reactions, buttons, largest_file, public_url, proof: Mutex::default() }
+        let (proof, missed) = (Mutex::default(), Mutex::default());
+        Self { api, reader: Mutex::new(reader), reactions, buttons, largest_file, public_url, proof, missed }
     }
 
     /// Whether these bytes prove that a request is Telegram's.
@@ -84,6 +103,12 @@ impl TelegramSource {
         if info["url"].as_str().is_none_or(|url| !url.starts_with(public.trim_end_matches('/'))) {
             return Err(SourceError::Contested("another program took this bot's messages over".to_owned()));
         }
+        if info["pending_update_count"].as_u64().unwrap_or(0) > 0
+            && let Some(why) = info["last_error_message"].as_str()
+        {
+            let why = format!("Telegram can't reach {public}: {why}; see [admin] public_url");
+            return Err(SourceError::Owner(why));
+        }
         Ok(Batch { messages: Vec::new(), cursor: cursor.cloned().unwrap_or(json!({"offset": null})) })
     }
 
@@ -91,31 +116,50 @@ impl TelegramSource {
         self.reader.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// A message in the household's words, with its files.
-    async fn reading(&self, message: &Message, edited: bool) -> Option<Incoming> {
-        let Reading { id, mut envelope, files } = self.reader().read(message, edited)?;
+    /// A message in the household's words, with its files. `Later`: one of them can't be fetched just now.
+    async fn reading(&self, message: &Message, edited: bool) -> Took {
+        let Some(Reading { id, mut envelope, files }) = self.reader().read(message, edited) else {
+            return Took::Nothing;
+        };
         for wanted in files {
-            let attachment = &mut envelope["payload"]["attachments"][wanted.at];
             if wanted.size.is_some_and(|size| size > self.largest_file) {
                 continue;
             }
             match self.api.file(&wanted.file_id, self.largest_file).await {
                 Ok(content) => {
+                    let attachment = &mut envelope["payload"]["attachments"][wanted.at];
                     attachment["size_bytes"] = json!(content.len());
                     attachment["content_base64"] = json!(base64::engine::general_purpose::STANDARD.encode(content));
                 }
-                // The message counts; of the file its name is known.
-                Err(e) => tracing::warn!(message = id, error = %e, "a file of a Telegram message was not fetched"),
+                Err(e) if !matches!(e, ApiError::Refused(_)) && self.may_wait_for(&wanted.file_id) => {
+                    return Took::Later(e);
+                }
+                // The message counts, and says what is missing.
+                Err(e) => {
+                    tracing::warn!(message = id, error = %e, "a file of a Telegram message was not fetched");
+                    let text = envelope["payload"]["normalized_text"].as_str().unwrap_or_default();
+                    envelope["payload"]["normalized_text"] =
+                        json!(format!("{text}\n[a file of it could not be fetched]"));
+                }
             }
         }
-        Some(Incoming { id, envelope })
+        self.missed.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        Took::Message(Incoming { id, envelope })
+    }
+
+    /// Whether everything waits once more for a file that can't be fetched just now.
+    fn may_wait_for(&self, file: &str) -> bool {
+        let mut missed = self.missed.lock().unwrap_or_else(PoisonError::into_inner);
+        let tries = missed.entry(file.to_owned()).or_insert(0);
+        *tries += 1;
+        *tries < FILE_TRIES
     }
 
     /// Answers what needs no butler. Whether that was all.
     async fn answered(&self, message: &Message) -> bool {
         let text = message.text.as_deref().unwrap_or_default();
         let is_start = text == "/start" || text.starts_with("/start ") || text == "/help";
-        if !message.chat.is_private() || !is_start {
+        if !message.chat.is_private() || !is_start || !self.reader().takes(message.chat.id) {
             return false;
         }
         let hello = json!({"chat_id": message.chat.id, "text": HELLO});
@@ -126,11 +170,11 @@ impl TelegramSource {
     }
 
     /// What an update brings; what needs no butler is answered.
-    pub async fn take(&self, update: &Value) -> Option<Result<Incoming, Unreadable>> {
+    pub async fn take(&self, update: &Value) -> Took {
         let number = update["update_id"].to_string();
         let update: Update = match serde_json::from_value(update.clone()) {
             Ok(update) => update,
-            Err(e) => return Some(Err(Unreadable { id: format!("update {number}"), why: e.to_string() })),
+            Err(e) => return Took::Unreadable(Unreadable { id: format!("update {number}"), why: e.to_string() }),
         };
         if let Some(pressed) = &update.callback_query {
             self.buttons.pressed(pressed).await;
@@ -138,12 +182,12 @@ impl TelegramSource {
         let (message, edited) = match (&update.message, &update.edited_message) {
             (Some(message), _) => (message, false),
             (None, Some(message)) => (message, true),
-            (None, None) => return None,
+            (None, None) => return Took::Nothing,
         };
         if !edited && self.answered(message).await {
-            return None;
+            return Took::Nothing;
         }
-        self.reading(message, edited).await.map(Ok)
+        self.reading(message, edited).await
     }
 }
 
@@ -162,6 +206,10 @@ impl Source for TelegramSource {
         "telegram_bot"
     }
 
+    fn channel(&self) -> &'static str {
+        CHANNEL
+    }
+
     fn endpoint(&self) -> String {
         self.reader().endpoint
     }
@@ -170,7 +218,10 @@ impl Source for TelegramSource {
         let me = self.api.me().await.map_err(fault)?;
         self.reader.lock().unwrap_or_else(PoisonError::into_inner).username = me.username;
         match &self.public_url {
-            Some(public) => self.set_webhook(public).await.map_err(fault)?,
+            Some(public) => self.set_webhook(public).await.map_err(|e| match e {
+                ApiError::Refused(_) => SourceError::Owner(format!("{e}; see [admin] public_url")),
+                e => fault(e),
+            })?,
             // One that somebody set would take the messages away.
             None => {
                 let kept = json!({"drop_pending_updates": false});
@@ -194,11 +245,25 @@ impl Source for TelegramSource {
             asked["offset"] = json!(offset);
         }
         let updates: Vec<Value> = self.api.call_within("getUpdates", &asked, POLL_WITHIN).await.map_err(fault)?;
-        let mut batch = Batch { messages: Vec::new(), cursor: json!({"offset": offset}) };
+        let (mut batch, mut held) = (Batch { messages: Vec::new(), cursor: json!({"offset": offset}) }, 0);
         for update in updates {
             let Some(number) = update["update_id"].as_i64() else { continue };
-            batch.messages.extend(self.take(&update).await);
+            match self.take(&update).await {
+                Took::Nothing => {}
+                Took::Message(message) => {
+                    let files = message.envelope["payload"]["attachments"].as_array().into_iter().flatten();
+                    held += files.filter_map(|file| file["size_bytes"].as_u64()).sum::<u64>();
+                    batch.messages.push(Ok(message));
+                }
+                Took::Unreadable(why) => batch.messages.push(Err(why)),
+                // What was read before it is handed in first.
+                Took::Later(_) if !batch.messages.is_empty() => break,
+                Took::Later(e) => return Err(fault(e)),
+            }
             batch.cursor = json!({"offset": number + 1});
+            if held > MOST_HELD {
+                break;
+            }
         }
         Ok(batch)
     }

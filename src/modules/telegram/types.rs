@@ -89,6 +89,11 @@ pub struct Message {
 }
 
 impl Message {
+    /// Somebody else wrote it than its sender: it is passed on, or an inline bot made it.
+    pub fn is_others(&self) -> bool {
+        self.forward_origin.is_some() || self.more.contains_key("via_bot")
+    }
+
     /// What was written, and the marks in it.
     pub fn words(&self) -> (&str, &[Entity]) {
         match (&self.text, &self.caption) {
