@@ -206,6 +206,9 @@ async fn each_failure_of_a_delivery_has_its_end() {
     let blocked = general.call("notify", send("blocked")).await.text();
     assert_eq!(blocked["state"], "failed", "{blocked}");
     assert!(blocked["error"].as_str().is_some_and(|why| why.contains("blocked by the user")), "{blocked}");
+    // What Markdown shows nothing of was not sent.
+    let empty = general.call("notify", send("[x]: https://a.example")).await.text();
+    assert_eq!(empty["state"], "failed", "{empty}");
     api.fault("sendMessage", Fault::Moved(-1009));
     assert_eq!(general.ok("notify", send("moved")).await["state"], "sent");
     let count = |text: &str| api.sent().iter().filter(|message| message["text"] == text).count();

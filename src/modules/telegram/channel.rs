@@ -34,14 +34,15 @@ impl TelegramChannel {
         Self { api, inbound: cx.inbound.clone(), outbox: cx.outbox.clone() }
     }
 
-    /// The message that this answers, in its chat.
-    async fn answered(&self, delivery: &Delivery) -> Option<(i64, i64)> {
-        let origin = self.inbound.origin(&delivery.tenant, delivery.request_id).await.ok().flatten()?;
-        message_of(origin.event.as_deref()?)
+    /// The message that this answers, in its chat. An error did nothing.
+    async fn answered(&self, delivery: &Delivery) -> Result<Option<(i64, i64)>, ApiError> {
+        let origin = self.inbound.origin(&delivery.tenant, delivery.request_id).await;
+        let origin = origin.map_err(|e| ApiError::Unreachable(format!("what it answers can't be read: {e}")))?;
+        Ok(origin.and_then(|origin| message_of(origin.event.as_deref()?)))
     }
 
     async fn react(&self, delivery: &Delivery, emoji: &str) -> Result<Value, ApiError> {
-        let Some((chat, message)) = self.answered(delivery).await else {
+        let Some((chat, message)) = self.answered(delivery).await? else {
             return Err(ApiError::Refused("there is no message to react to".to_owned()));
         };
         let reaction = json!({"chat_id": chat, "message_id": message, "reaction": [{"type": "emoji", "emoji": emoji}]});
@@ -86,8 +87,18 @@ impl TelegramChannel {
             false => Formatted::plain(&delivery.message.clone().unwrap_or_default()),
         };
         let parts = written.parts(LONGEST);
+        if parts.is_empty() {
+            return Outcome::Refused { why: "nothing of it can be shown: it holds marks of Markdown alone".to_owned() };
+        }
         // In a group others wrote since.
-        let answered = if delivery.intent == Intent::Reply && chat < 0 { self.answered(delivery).await } else { None };
+        let answered = match delivery.intent {
+            Intent::Reply if chat < 0 => self.answered(delivery).await,
+            _ => Ok(None),
+        };
+        let answered = match answered {
+            Ok(answered) => answered,
+            Err(e) => return outcome(e),
+        };
         let (count, began, mut sent) = (parts.len(), Instant::now(), Vec::new());
         for (n, part) in parts.iter().enumerate() {
             let mut message = json!({"chat_id": chat, "text": part.text,
