@@ -21,6 +21,7 @@ mod secret;
 mod sse;
 pub mod task;
 pub mod text;
+pub mod tls;
 mod units;
 
 pub use backoff::Backoff;
