@@ -1,0 +1,35 @@
+//! Mail: letters as bytes and as what people mean by them, and the servers that keep and carry them. It knows nothing of
+//! the house.
+//!
+//! Whatever the bytes are, reading them ends, in bounded time and memory, with a letter or with a sentence why not.
+
+mod account;
+mod addresses;
+mod authentication;
+mod automatic;
+mod body;
+mod clean;
+mod compose;
+mod decode;
+mod fields;
+mod files;
+mod html;
+pub mod imap;
+mod invitations;
+mod letter;
+mod mime;
+mod quoted;
+mod read;
+mod reports;
+mod results;
+pub mod smtp;
+#[cfg(test)]
+mod tests;
+
+pub use account::{Account, AddressError, Login, Protocol, ServerAddress, Tls, is_address};
+pub use compose::{Draft, answer_subject, bare_subject, compose};
+pub use html::{Shown, shown};
+pub use letter::{Automatic, DeliveryReport, Letter, Mailbox, Part, Proof, ProofResult, ReadError, ReadOptions, Words};
+pub use quoted::split;
+pub use read::read;
+pub use results::results_server;
