@@ -1,5 +1,7 @@
 //! `butlerd connect`
 
+mod email;
+
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -26,6 +28,8 @@ const PATIENCE: Duration = Duration::from_secs(600);
 pub enum Connect {
     /// Connect a Telegram bot: try its token, find out which account is yours, and write the settings
     Telegram(TelegramArgs),
+    /// Connect a mailbox: try its password at both servers, find out who checks senders there, and write the settings
+    Email(email::EmailArgs),
 }
 
 /// `connect telegram`
@@ -40,11 +44,18 @@ pub struct TelegramArgs {
 }
 
 pub fn run(place: Place, what: Connect) -> Outcome {
-    let Connect::Telegram(args) = what;
+    let args = match what {
+        Connect::Telegram(args) => args,
+        Connect::Email(args) => {
+            let settings = settings_of(&place);
+            let asked = email::ask(args, &settings)?;
+            return place.call(|caller| email::email(caller, asked, settings));
+        }
+    };
     let out = place.out.clone();
     out.aside("Make a bot with @BotFather on Telegram (/newbot). It gives you a token.");
     let token = prompt::secret("The bot's token (not shown)")?;
-    let where_settings_are = (place.overrides.clone(), place.environment.clone());
+    let where_settings_are = settings_of(&place);
     place.call(|caller| telegram(caller, args, token, where_settings_are))
 }
 
@@ -79,6 +90,11 @@ async fn telegram(
     }
     let said = json!({"status": "connected", "bot": bot.username, "owner": account, "changed": changed});
     out.answer(&said, |out, _| out.line("Restart butlerd, then write to your bot."))
+}
+
+/// Where the household's settings are.
+fn settings_of(place: &Place) -> (Overrides, Environment) {
+    (place.overrides.clone(), place.environment.clone())
 }
 
 fn good(out: &Out, said: &str) {

@@ -72,4 +72,4 @@ pub const CORE_BUTLERS: [&str; 2] = ["switchboard", "messenger"];
 
 /// Modules that take messages in and send them: their settings stand in the switchboard's file, and the messenger has them
 /// by that.
-pub const CHANNEL_MODULES: [&str; 1] = ["telegram"];
+pub const CHANNEL_MODULES: [&str; 2] = ["email", "telegram"];

@@ -157,16 +157,39 @@ fn check_switchboards(candidates: &mut [Candidate]) {
 }
 
 /// A channel has one place for its settings: the switchboard's file. By them its connector takes in what people write, and
-/// the messenger sends.
+/// the messenger sends; butlers that it names as `readers` may look into what lies there.
 fn share_channels(candidates: &mut [Candidate]) {
     let config = |name: &str| candidates.iter().position(|c| c.name == name && c.config.is_some());
     let (Some(from), Some(to)) = (config(CORE_BUTLERS[0]), config(CORE_BUTLERS[1])) else { return };
+    // Also those with mistakes of their own: these are theirs alone.
+    let others = candidates.iter().enumerate().filter(|(at, _)| ![from, to].contains(at));
+    let others: Vec<(usize, String)> = others.map(|(at, c)| (at, c.name.clone())).collect();
     let Some(switchboard) = candidates[from].config.as_ref() else { return };
     let channels = switchboard.modules.iter().filter(|(name, _)| CHANNEL_MODULES.contains(&name.as_str()));
     let channels: Vec<(String, Json)> = channels.map(|(name, table)| (name.clone(), table.clone())).collect();
-    if let Some(messenger) = candidates[to].config.as_mut().filter(|_| !channels.is_empty()) {
-        messenger.digest = super::digest::with(&messenger.digest, &format!("{channels:?}"));
-        messenger.modules.extend(channels);
+    let mut hand = |to: usize, channels: &[(String, Json)]| {
+        if let Some(butler) = candidates[to].config.as_mut().filter(|_| !channels.is_empty()) {
+            butler.digest = super::digest::with(&butler.digest, &format!("{channels:?}"));
+            butler.modules.extend(channels.iter().cloned());
+        }
+    };
+    hand(to, &channels);
+    let mut unknown = Vec::new();
+    for channel in &channels {
+        let named = channel.1.get("readers").and_then(Json::as_array).into_iter().flatten().filter_map(Json::as_str);
+        for reader in named {
+            match others.iter().find(|(_, name)| name == reader) {
+                Some((at, _)) => hand(*at, std::slice::from_ref(channel)),
+                None => unknown.push((channel.0.clone(), reader.to_owned())),
+            }
+        }
+    }
+    let names = others.iter().map(|(_, name)| name.as_str()).collect::<Vec<_>>().join(", ");
+    for (channel, reader) in unknown {
+        let key = format!("modules.{channel}.readers");
+        let expected = format!("butlers of the roster beside the two that serve the channel: {names}");
+        let file = candidates[from].file.clone();
+        candidates[from].mistakes.push(Mistake::at(&file, None, &key, format!("found \"{reader}\""), expected));
     }
 }
 

@@ -13,10 +13,12 @@ use super::handle::Inbox;
 use super::sql::connectors::{self as sql, LeaseWanted};
 use super::types::{AccountHealth, Taken};
 use base::TenantId;
-use store::{Lease, StoreError};
+use store::{Lease, StoreError, lease_seconds};
 
-/// For how long an account is taken; its holder renews that several times in between.
-pub const ACCOUNT_LEASE: Duration = Duration::from_secs(60);
+/// For how long an account is taken, as any claim is; its holder renews that several times in between.
+pub fn account_lease() -> Duration {
+    Duration::from_secs_f64(lease_seconds())
+}
 
 /// An account of a channel, such as a bot or a mailbox, for one run of a connector.
 #[derive(Clone)]
@@ -63,7 +65,7 @@ impl Account {
             endpoint_identity: &self.endpoint,
             instance_id: self.inbox.node(),
             lease: self.lease,
-            seconds: ACCOUNT_LEASE.as_secs_f64(),
+            seconds: lease_seconds(),
         };
         sql::take(&mut self.store().await?, &wanted, self.inbox.clock().now()).await
     }

@@ -42,7 +42,7 @@ pub mod triage;
 mod turns;
 mod types;
 
-pub use account::{ACCOUNT_LEASE, Account};
+pub use account::{Account, account_lease};
 pub use buffer::Buffer;
 pub use directory::{ButlerDirectory, Target};
 pub use follow::{Follower, LiveUpdate, News};

@@ -433,7 +433,7 @@ pub enum LiveKind {
 /// Whether an account could be taken.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Taken {
-    /// It is this run's, for [`ACCOUNT_LEASE`].
+    /// It is this run's, for [`account_lease`](crate::account_lease).
     Held {
         /// As the last holder left it. `None`: nothing was ever taken in.
         checkpoint: Option<Value>,
@@ -474,7 +474,7 @@ impl Stage {
 }
 
 /// A message of a channel and how far it has come.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Fate {
     pub request: Uuid,
     pub origin: Origin,
@@ -482,7 +482,7 @@ pub struct Fate {
 }
 
 /// Which message of its channel a request is.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Origin {
     pub channel: String,
     pub endpoint: String,
@@ -490,4 +490,6 @@ pub struct Origin {
     pub sender: String,
     /// As the channel numbers it.
     pub event: Option<String>,
+    /// What its connector kept of it; null for messages of the tier `metadata`.
+    pub raw: Value,
 }

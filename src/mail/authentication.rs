@@ -28,6 +28,19 @@ struct Finding {
     properties: Vec<(String, String)>,
 }
 
+/// Who found out something, and what, as the topmost field says that could be a server's.
+fn topmost(fields: &Fields<'_>) -> Option<(String, Vec<Finding>)> {
+    let own = |name: &str| SENDERS_OWN.contains(&name);
+    let top = fields.iter().take_while(|field| !own(&field.name)).find(|field| field.name == "authentication-results");
+    parse(&top?.text())
+}
+
+/// Who put `Authentication-Results` on a letter, by the name that it gives itself: asked when a mailbox is connected, so
+/// that its owner can say whom they believe. It proves nothing yet.
+pub fn results_server(raw: &[u8]) -> Option<String> {
+    topmost(&Fields::parse(raw).0).map(|(server, _)| server.to_ascii_lowercase())
+}
+
 /// Whether the From address's domain is proved to stand for the letter.
 ///
 /// `address` is the one address of the one From field, if it is that.
@@ -36,10 +49,7 @@ pub(crate) fn proof(fields: &Fields<'_>, address: Option<&str>, trusted: &[Strin
     let Some(from) = address.and_then(|address| address.rsplit_once('@')).map(|(_, domain)| domain) else {
         return nothing;
     };
-    let own = |name: &str| SENDERS_OWN.contains(&name);
-    let top = fields.iter().take_while(|field| !own(&field.name)).find(|field| field.name == "authentication-results");
-    let Some(top) = top else { return nothing };
-    let Some((server, findings)) = parse(&top.text()) else { return nothing };
+    let Some((server, findings)) = topmost(fields) else { return nothing };
     if !is_trusted(&server, trusted) {
         return nothing;
     }

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use async_imap::error::Error;
-use async_imap::types::{Capabilities, NameAttribute};
+use async_imap::imap_proto::{AttributeValue, MailboxDatum, NameAttribute, Response, ResponseCode, Status};
+use async_imap::types::Capabilities;
 use async_imap::{Authenticator, Client, Session};
-use futures_util::TryStreamExt;
+use base64::Engine;
 use jiff::Timestamp;
 use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
@@ -18,6 +19,8 @@ use base::{Secret, tls};
 
 /// An answer to a command comes within this.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// A server without an index reads every letter for a search.
+const SEARCH: Duration = Duration::from_secs(60);
 /// A letter comes within this.
 const LETTER: Duration = Duration::from_secs(120);
 
@@ -136,28 +139,92 @@ impl ImapSession {
         }
     }
 
+    /// Says a command and hands on all that is answered, until the server says that it is done: well, or the answers count
+    /// for nothing. (The library's own readers take a refusal for an empty answer, and the end of the stream, too.)
+    async fn ask_for(
+        &mut self,
+        command: &str,
+        patience: Duration,
+        mut each: impl FnMut(&Response<'_>) + Send,
+    ) -> Result<(), Refusal> {
+        let session = &mut self.session;
+        let asking = async {
+            let id = session.run_command(command).await?;
+            loop {
+                let answer = session.read_response().await?.ok_or(Error::ConnectionLost)?;
+                match answer.parsed() {
+                    Response::Done { tag, status, outcome } if *tag == id => {
+                        let said = outcome.information.as_deref().unwrap_or_default().to_owned();
+                        return match status {
+                            Status::Ok => Ok(()),
+                            Status::No => Err(Error::No(said)),
+                            _ => Err(Error::Bad(said)),
+                        };
+                    }
+                    Response::Data { status: Status::Bye, .. } => return Err(Error::ConnectionLost),
+                    other => each(other),
+                }
+            }
+        };
+        match timeout(patience, asking).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(Error::No(said))) => Err(Refusal::No(said)),
+            Ok(Err(e)) => Err(Refusal::Other(Self::failed(&self.server, &e))),
+            Err(_) => {
+                let why = format!("no answer within {} s", patience.as_secs());
+                Err(Refusal::Other(ImapError::Later { server: self.server.clone(), why }))
+            }
+        }
+    }
+
+    /// A refusal as something that passes.
+    fn passes(&self, refusal: Refusal) -> ImapError {
+        match refusal {
+            Refusal::No(why) => ImapError::Later { server: self.server.clone(), why: format!("it refuses: {why}") },
+            Refusal::Other(e) => e,
+        }
+    }
+
     /// Opens a folder for reading: nothing of it changes by that.
     pub async fn examine(&mut self, folder: &str) -> Result<Folder, ImapError> {
-        let opened = match timeout(PATIENCE, self.session.examine(folder)).await {
-            Ok(Err(Error::No(_))) => return Err(ImapError::NoFolder(folder.to_owned())),
-            Ok(opened) => opened.map_err(|e| Self::failed(&self.server, &e))?,
-            Err(_) => return Err(ImapError::Later { server: self.server.clone(), why: "no answer".to_owned() }),
-        };
+        let (mut validity, mut next, mut letters) = (None, None, 0);
+        let command = format!("EXAMINE {}", quoted(&encoded(folder)));
+        let opened = self.ask_for(&command, PATIENCE, |answer| match answer {
+            Response::Data { status: Status::Ok, outcome } => match &outcome.code {
+                Some(ResponseCode::UidValidity(is)) => validity = Some(*is),
+                Some(ResponseCode::UidNext(is)) => next = Some(*is),
+                _ => {}
+            },
+            Response::MailboxData(MailboxDatum::Exists(count)) => letters = *count,
+            _ => {}
+        });
+        match opened.await {
+            Ok(()) => {}
+            Err(Refusal::No(why)) if is_missing(&why) => return Err(ImapError::NoFolder(folder.to_owned())),
+            Err(refusal) => return Err(self.passes(refusal)),
+        }
         let missing = |what: &str| ImapError::Later { server: self.server.clone(), why: format!("it tells no {what}") };
-        let validity = opened.uid_validity.ok_or_else(|| missing("UIDVALIDITY"))?;
-        let next = match opened.uid_next {
+        let validity = validity.ok_or_else(|| missing("UIDVALIDITY"))?;
+        let next = match next {
             Some(next) => next,
             // Optional in old servers: behind the last letter.
             None => self.search("UID *").await?.last().map_or(1, |last| last.saturating_add(1)),
         };
-        Ok(Folder { validity, next, letters: opened.exists })
+        Ok(Folder { validity, next, letters })
     }
 
     /// The numbers of the letters that fit a query of RFC 3501, in their order.
     pub async fn search(&mut self, query: &str) -> Result<Vec<u32>, ImapError> {
-        let found = Self::within(&self.server, PATIENCE, self.session.uid_search(query)).await?;
-        let mut found: Vec<u32> = found.into_iter().collect();
+        let mut found = Vec::new();
+        let command = format!("UID SEARCH {query}");
+        let searched = self.ask_for(&command, SEARCH, |answer| {
+            if let Response::MailboxData(MailboxDatum::Search(uids)) = answer {
+                found.extend_from_slice(uids);
+            }
+        });
+        searched.await.map_err(|refusal| self.passes(refusal))?;
         found.sort_unstable();
+        found.dedup();
         Ok(found)
     }
 
@@ -169,25 +236,29 @@ impl ImapSession {
         Ok(found)
     }
 
-    /// A letter, at most its first `most` bytes. `None`: it is not there any more.
+    /// A letter, at most its first `most` bytes: none of them, if the server does not give it out. `None`: it is not there
+    /// any more.
     pub async fn letter(&mut self, uid: u32, most: u32) -> Result<Option<Stored>, ImapError> {
-        let query = format!("(UID RFC822.SIZE INTERNALDATE BODY.PEEK[]<0.{most}>)");
-        let fetching = async {
-            let mut found = None;
-            let mut answers = self.session.uid_fetch(uid.to_string(), query).await?;
-            while let Some(answer) = answers.try_next().await? {
-                if answer.uid == Some(uid) && answer.body().is_some() {
-                    found = Some(Stored {
-                        uid,
-                        size: answer.size.unwrap_or_default(),
-                        received: answer.internal_date().and_then(|at| Timestamp::from_second(at.timestamp()).ok()),
-                        raw: answer.body().unwrap_or_default().to_vec(),
-                    });
+        let command = format!("UID FETCH {uid} (UID RFC822.SIZE INTERNALDATE BODY.PEEK[]<0.{most}>)");
+        let mut found: Option<Stored> = None;
+        let fetched = self.ask_for(&command, LETTER, |answer| {
+            let Response::Fetch(_, told) = answer else { return };
+            // A server may tell of other letters in between, and of this one's flags.
+            if !told.iter().any(|one| matches!(one, AttributeValue::Uid(of) if *of == uid)) {
+                return;
+            }
+            let stored = found.get_or_insert(Stored { uid, size: 0, received: None, raw: Vec::new() });
+            for one in told {
+                match one {
+                    AttributeValue::Rfc822Size(size) => stored.size = *size,
+                    AttributeValue::InternalDate(at) => stored.received = moment(at),
+                    AttributeValue::BodySection { section: None, data: Some(data), .. } => stored.raw = data.to_vec(),
+                    _ => {}
                 }
             }
-            Ok(found)
-        };
-        Self::within(&self.server, LETTER, fetching).await
+        });
+        fetched.await.map_err(|refusal| self.passes(refusal))?;
+        Ok(found)
     }
 
     /// Waits until the server tells of something in the open folder, for at most this long. The connection is lost with an
@@ -218,35 +289,96 @@ impl ImapSession {
         Self::within(&self.server, PATIENCE, self.session.noop()).await
     }
 
-    /// Puts a letter into a folder. `flags` such as `(\Seen)`.
+    /// Puts a letter into a folder, whose name is the server's own writing. `flags` such as `(\\Seen)`.
     pub async fn put(&mut self, folder: &str, flags: &str, raw: &[u8]) -> Result<(), ImapError> {
-        let putting = self.session.append(folder, Some(flags), None, raw);
-        match timeout(LETTER, putting).await {
-            Ok(Err(Error::No(_))) => Err(ImapError::NoFolder(folder.to_owned())),
-            Ok(put) => put.map_err(|e| Self::failed(&self.server, &e)),
-            Err(_) => Err(ImapError::Later { server: self.server.clone(), why: "no answer".to_owned() }),
-        }
+        Self::within(&self.server, LETTER, self.session.append(folder, Some(flags), None, raw)).await
     }
 
-    /// The folder that the server keeps for a purpose, else one of this name.
+    /// The folder that the server keeps for a purpose, else one of its usual name, as the server writes it.
     pub async fn folder_for(&mut self, purpose: Purpose) -> Result<Option<String>, ImapError> {
-        let listing = async {
-            let names: Vec<_> = self.session.list(None, Some("*")).await?.try_collect().await?;
+        let (mut marked, mut named) = (None, None);
+        let listed = self.ask_for("LIST \"\" \"*\"", PATIENCE, |answer| {
+            let Response::MailboxData(MailboxDatum::List(folder)) = answer else { return };
             let fits = |attribute: &NameAttribute<'_>| match purpose {
                 Purpose::Sent => *attribute == NameAttribute::Sent,
                 Purpose::Drafts => *attribute == NameAttribute::Drafts,
             };
-            let marked = names.iter().find(|name| name.attributes().iter().any(fits));
-            let named = || names.iter().find(|name| name.name().eq_ignore_ascii_case(purpose.name()));
-            Ok(marked.or_else(named).map(|name| name.name().to_owned()))
-        };
-        Self::within(&self.server, PATIENCE, listing).await
+            if folder.name_attributes.iter().any(fits) {
+                marked.get_or_insert(folder.name.to_string());
+            }
+            if folder.name.eq_ignore_ascii_case(purpose.name()) {
+                named.get_or_insert(folder.name.to_string());
+            }
+        });
+        listed.await.map_err(|refusal| self.passes(refusal))?;
+        Ok(marked.or(named))
+    }
+
+    /// The letter of this id in the folder for a purpose. `None`: the mailbox has no such folder.
+    pub async fn holds(&mut self, purpose: Purpose, id: &str) -> Result<Option<bool>, ImapError> {
+        let Some(folder) = self.folder_for(purpose).await? else { return Ok(None) };
+        self.open_as_written(&folder).await?;
+        let found = self.search(&format!("HEADER Message-ID {}", quoted(id))).await?;
+        Ok(Some(!found.is_empty()))
+    }
+
+    /// Opens a folder whose name is the server's own writing.
+    async fn open_as_written(&mut self, folder: &str) -> Result<(), ImapError> {
+        let opened = self.ask_for(&format!("EXAMINE {}", quoted(folder)), PATIENCE, |_| {}).await;
+        opened.map_err(|refusal| self.passes(refusal))
     }
 
     /// Says goodbye; whether the server hears it is all the same.
     pub async fn close(mut self) {
         let _ = timeout(Duration::from_secs(2), self.session.logout()).await;
     }
+}
+
+/// Why a command did nothing.
+enum Refusal {
+    /// The server said so, in these words.
+    No(String),
+    Other(ImapError),
+}
+
+/// Whether a refusal to open a folder means that it is not there. RFC 5530 has a word for that, which not all say.
+fn is_missing(why: &str) -> bool {
+    let said = why.to_ascii_lowercase();
+    ["nonexist", "exist", "no such", "not found", "unknown mailbox", "invalid mailbox"].iter().any(|w| said.contains(w))
+}
+
+/// A folder's name as it goes over the wire: modified UTF-7 (RFC 3501 §5.1.3).
+fn encoded(name: &str) -> String {
+    let mut written = String::new();
+    let mut pending: Vec<u16> = Vec::new();
+    let close = |pending: &mut Vec<u16>, written: &mut String| {
+        if !pending.is_empty() {
+            let bytes: Vec<u8> = pending.drain(..).flat_map(u16::to_be_bytes).collect();
+            let coded = base64::engine::general_purpose::STANDARD_NO_PAD.encode(bytes).replace('/', ",");
+            written.push_str(&format!("&{coded}-"));
+        }
+    };
+    for c in name.chars() {
+        match c {
+            '&' => {
+                close(&mut pending, &mut written);
+                written.push_str("&-");
+            }
+            ' '..='~' => {
+                close(&mut pending, &mut written);
+                written.push(c);
+            }
+            other => pending.extend(other.encode_utf16(&mut [0; 2]).iter()),
+        }
+    }
+    close(&mut pending, &mut written);
+    written
+}
+
+/// A date as servers write it: ` 5-Nov-2026 10:00:00 +0100`.
+fn moment(text: &str) -> Option<Timestamp> {
+    let read = jiff::Zoned::strptime("%d-%b-%Y %H:%M:%S %z", text.trim());
+    read.ok().map(|at| at.timestamp()).or_else(|| Timestamp::strptime("%d-%b-%Y %H:%M:%S %z", text.trim()).ok())
 }
 
 /// What folders are for, beside taking mail in.
@@ -320,10 +452,20 @@ fn refused(e: Error, account: &Account) -> ImapError {
 
 #[cfg(test)]
 mod tests {
-    use super::quoted;
+    use super::*;
 
     #[test]
     fn a_query_holds_no_commands() {
         assert_eq!(quoted("a\"b\\c\r\nLOGOUT"), "\"a\\\"b\\\\cLOGOUT\"");
+    }
+
+    #[test]
+    fn folders_and_dates_are_written_as_servers_do() {
+        assert_eq!((encoded("INBOX"), encoded("A&B")), ("INBOX".to_owned(), "A&-B".to_owned()));
+        assert_eq!(encoded("Entwürfe/日本"), "Entw&APw-rfe/&ZeVnLA-");
+        let at = |text| moment(text).map(|at| at.to_string());
+        assert_eq!(at(" 5-Nov-2026 10:00:00 +0100").as_deref(), Some("2026-11-05T09:00:00Z"));
+        assert_eq!(at("25-Nov-2026 10:00:00 +0000").as_deref(), Some("2026-11-25T10:00:00Z"));
+        assert_eq!(at("yesterday"), None);
     }
 }

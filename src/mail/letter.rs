@@ -73,6 +73,8 @@ pub struct DeliveryReport {
     /// Of the letter that it is about, without angle brackets.
     pub message_id: Option<String>,
     pub recipient: String,
+    /// To whom it was sent, where a server on the way passed it on.
+    pub original: Option<String>,
     /// `failed`, `delayed`, `delivered`, `relayed`, `expanded`.
     pub action: String,
     /// Such as `5.1.1`.

@@ -21,15 +21,14 @@ mod mime;
 mod quoted;
 mod read;
 mod reports;
-mod results;
 pub mod smtp;
 #[cfg(test)]
 mod tests;
 
 pub use account::{Account, AddressError, Login, Protocol, ServerAddress, Tls, is_address};
+pub use authentication::results_server;
 pub use compose::{Draft, answer_subject, bare_subject, compose};
 pub use html::{Shown, shown};
 pub use letter::{Automatic, DeliveryReport, Letter, Mailbox, Part, Proof, ProofResult, ReadError, ReadOptions, Words};
 pub use quoted::split;
 pub use read::read;
-pub use results::results_server;

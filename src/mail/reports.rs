@@ -51,8 +51,9 @@ fn report(fields: &Fields<'_>, message_id: Option<&String>) -> Option<DeliveryRe
         let value = value.split_once(';').map_or(value.as_str(), |(_, value)| value);
         Some(clean::line(&decode::words(value), LONGEST)).filter(|value| !value.is_empty())
     };
-    let recipient = value("final-recipient").or_else(|| value("original-recipient"))?;
-    let recipient = recipient.trim_matches(['<', '>']).to_owned();
+    let address = |name: &str| value(name).map(|address| address.trim_matches(['<', '>']).to_owned());
+    let original = address("original-recipient");
+    let recipient = address("final-recipient").or_else(|| original.clone())?;
     let status = clean::line(&fields.text("status").unwrap_or_default(), LONGEST);
     let status = status.split(' ').next().unwrap_or_default().to_owned();
     let action = fields.text("action").unwrap_or_default().trim().to_ascii_lowercase();
@@ -66,5 +67,12 @@ fn report(fields: &Fields<'_>, message_id: Option<&String>) -> Option<DeliveryRe
         },
     };
     let diagnostic = value("diagnostic-code");
-    Some(DeliveryReport { message_id: message_id.cloned(), recipient, action: action.to_owned(), status, diagnostic })
+    Some(DeliveryReport {
+        message_id: message_id.cloned(),
+        recipient,
+        original,
+        action: action.to_owned(),
+        status,
+        diagnostic,
+    })
 }

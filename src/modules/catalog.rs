@@ -19,6 +19,7 @@ impl Default for Catalog {
     fn default() -> Self {
         let factories: Vec<Box<dyn Factory>> = vec![
             Box::new(super::approvals::ApprovalsFactory),
+            Box::new(super::email::EmailFactory),
             Box::new(super::log::LogFactory),
             Box::new(super::memory::MemoryFactory),
             Box::new(super::file::FileFactory),

@@ -5,6 +5,7 @@
 //! the channel's own id. So a kill at any instant costs at most a second look at what was taken in.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -17,12 +18,13 @@ use tokio_util::sync::CancellationToken;
 use crate::background::{Background, TaskError};
 use crate::contract::ModuleContext;
 use base::{Backoff, TenantId, Trust, crash, text};
-use inbox::{ACCOUNT_LEASE, AcceptError, Accepted, Account, AccountHealth, Taken};
+use inbox::{AcceptError, Accepted, Account, AccountHealth, Taken, account_lease};
 use outbox::{BUTLERD, CHAT, OwnerNote};
 
 /// After a fault that passes.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// Short enough that what came in the meantime is seen within a minute of a server's return.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// A fault that only the owner can mend is looked at this often.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 /// Whether another daemon still serves the account.
@@ -154,6 +156,8 @@ pub struct Connector<S> {
     cx: ModuleContext,
     account: Account,
     counted: Mutex<Counted>,
+    /// The module's note is of this connector's fault, and not of another account's.
+    noted: AtomicBool,
 }
 
 /// What a run did so far.
@@ -190,16 +194,24 @@ impl<S: Source> Connector<S> {
     /// Serves the source's account for the household's owner.
     pub fn new(cx: &ModuleContext, source: S) -> Self {
         let account = cx.inbound.account(&TenantId::owner(), source.kind(), &source.endpoint());
-        Self { source, cx: cx.clone(), account, counted: Mutex::default() }
+        Self { source, cx: cx.clone(), account, counted: Mutex::default(), noted: AtomicBool::new(false) }
     }
 
     fn count(&self, change: impl FnOnce(&mut Counted)) {
         change(&mut self.counted.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
+    /// Shows a fault with the module, or takes back the one that it showed.
+    fn note(&self, why: Option<&str>) {
+        let noted = self.noted.swap(why.is_some(), Ordering::Relaxed);
+        if noted || why.is_some() {
+            self.cx.live.note(why.map(|why| format!("{}: {why}", self.account.endpoint())));
+        }
+    }
+
     /// Says how it is, where people and tools look.
     async fn show(&self, state: &str, why: Option<&str>, began: Instant) {
-        self.cx.live.note(why.map(str::to_owned));
+        self.note(why);
         let counters = self.counted.lock().unwrap_or_else(PoisonError::into_inner).shown();
         let health = AccountHealth { state, error: why, uptime: began.elapsed(), counters: &counters };
         if let Err(e) = self.account.report(&health).await {
@@ -213,7 +225,7 @@ impl<S: Source> Connector<S> {
             return Ended::Fault(e);
         }
         self.show("healthy", None, began).await;
-        let mut renew = interval(ACCOUNT_LEASE / 4);
+        let mut renew = interval(account_lease() / 4);
         renew.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let batch = {
@@ -271,7 +283,7 @@ impl<S: Source> Connector<S> {
                     continue;
                 }
             };
-            if renewed.elapsed() > ACCOUNT_LEASE / 4 {
+            if renewed.elapsed() > account_lease() / 4 {
                 if let Some(ended) = self.renew().await {
                     return Some(ended);
                 }
@@ -455,7 +467,7 @@ impl<S: Source + 'static> Background for Connector<S> {
             match ended {
                 Ended::Stopped => {}
                 Ended::Lost => {
-                    self.cx.live.note(None);
+                    self.note(None);
                     tokio::select! {
                         () = stop.cancelled() => {}
                         () = sleep(STANDBY) => {}

@@ -7,6 +7,7 @@ mod background;
 mod catalog;
 mod connector;
 mod contract;
+pub mod email;
 mod file;
 mod inbound;
 mod job;

@@ -39,6 +39,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("inbox retry", "inbox.rs"),
     ("ingest", "inbox.rs"),
     ("init", "first_hour.rs"),
+    ("connect email", "email.rs"),
     ("connect telegram", "telegram.rs"),
     ("init --service", "setup.rs"),
     ("memory edit", "memory_owner.rs"),

@@ -42,6 +42,8 @@ mod delivery_crash;
 mod delivery_storm;
 mod docs;
 mod doors;
+mod email;
+mod email_crash;
 mod endless_answer;
 mod environment;
 mod failures;

@@ -8,6 +8,9 @@ use testkit::model::ScriptedModel;
 use tokio_postgres::Client;
 
 use crate::backup::prints::{connect, server};
+use crate::support::mail_server::MailServer;
+use crate::support::mailbox::{ADA, HOUSEHOLD, proven};
+use crate::support::tally::{TALLY, counting_model, rule};
 use crate::support::{Daemon, Household, Receiver, eventually, model};
 
 /// Every two seconds, and none of them left out.
@@ -247,4 +250,39 @@ async fn what_a_killed_daemon_left_is_ended_by_the_other() {
     drop(two);
     drop(client);
     shared.cluster.stop(std::time::Duration::from_secs(20)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_mailbox_is_read_by_one_of_two_daemons_and_by_the_other_when_that_one_dies() {
+    let Some(server) = MailServer::start().await else { return };
+    let (shared, model) = (Shared::start().await, counting_model(1).await);
+    let household = || {
+        let household = Household::few_with_model(&model).with_tally(4).with_email(&server, "backfill = \"7d\"");
+        household.env("BUTLERD_DATABASE__URL", &shared.url).env("BUTLERD_LEASE_SECONDS", "4")
+    };
+    let (left, right) = (household(), household());
+    let mut one = left.start().await;
+    let client = shared.client().await;
+    rule(&client, "count:", TALLY).await;
+    let _two = right.start().await;
+    let write = async |n: usize| {
+        let text = format!("count: m{n}");
+        server.deliver(HOUSEHOLD, &proven(ADA, &format!("{n}@x"), &format!("S{n}"), "", &text)).await;
+        eventually(&format!("letter {n} is answered"), || async {
+            let found = server.folder(ADA, "INBOX").await.len();
+            if found == n { Ok(()) } else { Err(format!("{found} answers")) }
+        })
+        .await;
+    };
+    for n in 1..=3 {
+        write(n).await;
+    }
+    let held = "SELECT count(DISTINCT instance_id) FROM switchboard.connector_registry";
+    assert_eq!(number(&client, held).await, 1);
+    one.kill();
+    for n in 4..=6 {
+        write(n).await;
+    }
+    assert_eq!(number(&client, "SELECT count(*) FROM switchboard.message_inbox").await, 6, "each is taken in once");
+    assert_eq!(server.submitted().len(), 6, "each is answered once");
 }

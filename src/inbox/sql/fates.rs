@@ -1,5 +1,6 @@
 //! What became of messages, by their requests.
 
+use serde_json::Value;
 use uuid::Uuid;
 
 use crate::types::{Fate, Origin, Stage};
@@ -14,6 +15,7 @@ store::row! {
         pub thread: Option<String>,
         pub sender: String,
         pub external_event_id: Option<String>,
+        pub raw: Option<Value>,
         pub state: String,
         pub handed: bool,
         pub lost: bool,
@@ -29,8 +31,9 @@ impl From<FateRow> for Fate {
             _ if row.handed => Stage::Working,
             _ => Stage::Seen,
         };
-        let FateRow { channel, endpoint, thread, sender, external_event_id: event, .. } = row;
-        Fate { request: row.request_id, origin: Origin { channel, endpoint, thread, sender, event }, stage }
+        let FateRow { channel, endpoint, thread, sender, external_event_id: event, raw, .. } = row;
+        let raw = raw.unwrap_or_default();
+        Fate { request: row.request_id, origin: Origin { channel, endpoint, thread, sender, event, raw }, stage }
     }
 }
 
@@ -53,7 +56,8 @@ pub async fn of(
     requests: &[Uuid],
 ) -> Result<Vec<Fate>, StoreError> {
     let sql = format!(
-        "SELECT m.request_id, m.channel, m.endpoint, m.thread, m.sender, m.external_event_id, m.state,
+        "SELECT m.request_id, m.channel, m.endpoint, m.thread, m.sender, m.external_event_id,
+                m.envelope -> 'raw' AS raw, m.state,
                 coalesce(p.handed, false) AS handed, coalesce(p.lost, false) AS lost
          FROM \"{schema}\".message_inbox m LEFT JOIN LATERAL (
              SELECT bool_or(s.state = 'accepted') AS handed, bool_or(s.state = 'dead') AS lost

@@ -22,17 +22,91 @@ pub fn connect_telegram(
     account: &str,
     api_url: Option<&str>,
 ) -> Result<Vec<PathBuf>, SetupError> {
+    let url = api_url.map(|url| format!("api_url = {}\n", text(url))).unwrap_or_default();
+    let section =
+        format!("# People write to the household on Telegram.\n[modules.telegram]\n{url}\n[modules.telegram.bot]\n");
+    connect(overrides, environment, (&["telegram"], &section), Some(("telegram", account)))
+}
+
+/// What is known of a mailbox that is connected.
+#[derive(Clone, Copy, Debug)]
+pub struct MailboxSettings<'a> {
+    /// What it is called in the settings.
+    pub name: &'a str,
+    pub address: &'a str,
+    /// If it is not the address.
+    pub user: Option<&'a str>,
+    pub imap: &'a str,
+    pub smtp: &'a str,
+    /// The name under which its password is stored.
+    pub secret: &'a str,
+    /// Whose findings about senders are believed.
+    pub trusted_server: Option<&'a str>,
+    pub keeps_sent: bool,
+}
+
+/// Writes that the household has a mailbox, and from which address its owner writes. Returns the files that were changed.
+pub fn connect_email(
+    overrides: &Overrides,
+    environment: &Environment,
+    mailbox: &MailboxSettings<'_>,
+    owner: Option<&str>,
+) -> Result<Vec<PathBuf>, SetupError> {
+    let mut section = format!(
+        "# People write to the household by mail.\n[modules.email.accounts.{}]\naddress = {}\nimap = {}\nsmtp = {}\n",
+        mailbox.name,
+        text(mailbox.address),
+        text(mailbox.imap),
+        text(mailbox.smtp)
+    );
+    let keys = [("user", mailbox.user), ("password", Some(mailbox.secret))];
+    for (key, value) in keys.iter().filter_map(|(key, value)| Some((key, (*value)?))) {
+        section.push_str(&format!("{key} = {}\n", text(value)));
+    }
+    if let Some(server) = mailbox.trusted_server {
+        section.push_str(&format!("trusted_servers = [{}]\n", text(server)));
+    }
+    if mailbox.keeps_sent {
+        section.push_str("keeps_sent = true\n");
+    }
+    let at = ["email", "accounts", mailbox.name];
+    connect(overrides, environment, (&at, &section), owner.map(|owner| ("email", owner)))
+}
+
+/// The address of the mailbox that the settings have under this name.
+pub fn mailbox_named(
+    overrides: &Overrides,
+    environment: &Environment,
+    name: &str,
+) -> Result<Option<String>, SetupError> {
+    let (_, _, document) = files_of(&settings(overrides, environment)?, CORE_BUTLERS[0])?;
+    let place = ["modules", "email", "accounts", name, "address"];
+    let found = place.iter().try_fold(document.as_item(), |at, name| at.get(name));
+    Ok(found.and_then(Item::as_str).map(str::to_owned))
+}
+
+/// A text as TOML has it.
+fn text(value: &str) -> serde_json::Value {
+    serde_json::Value::from(value)
+}
+
+/// Adds a module's section to the switchboard's settings where there is none at this place yet, and who the owner is on
+/// the channel.
+fn connect(
+    overrides: &Overrides,
+    environment: &Environment,
+    (place, section): (&[&str], &str),
+    identity: Option<(&str, &str)>,
+) -> Result<Vec<PathBuf>, SetupError> {
     let mut changed = Vec::new();
     let (home, before, document) = files_of(&settings(overrides, environment)?, CORE_BUTLERS[0])?;
     let file = home.join("butler.toml");
-    if document.get("modules").and_then(|modules| modules.get("telegram")).is_none() {
-        let url = api_url.map(|url| format!("api_url = {}\n", serde_json::Value::from(url))).unwrap_or_default();
-        let section = format!(
-            "# People write to the household on Telegram.\n[modules.telegram]\n{url}\n[modules.telegram.bot]\n"
-        );
-        append(&file, &before, &section).map_err(|e| unwritten(&file, &e))?;
+    let there = place.iter().try_fold(document.get("modules"), |at, name| Some(at?.get(name))).flatten();
+    if there.is_none() {
+        append(&file, &before, section).map_err(|e| unwritten(&file, &e))?;
         changed.push(file);
     }
+    let Some((channel, identity)) = identity else { return Ok(changed) };
     let file = look(overrides, environment).settings;
     let text = match fs::read_to_string(&file) {
         Ok(text) => text,
@@ -42,7 +116,7 @@ pub fn connect_telegram(
     let document = text.parse::<DocumentMut>();
     let mut document = document
         .map_err(|_| SetupError::failed(format!("{} is not valid TOML.", file.display()), "See: butlerd check"))?;
-    if set_identity(&mut document, "telegram", account) {
+    if set_identity(&mut document, channel, identity) {
         replace(&file, &document.to_string()).map_err(|e| unwritten(&file, &e))?;
         changed.push(file);
     }

@@ -50,6 +50,30 @@ impl Outbox {
         Ok(())
     }
 
+    /// The other side took a delivery and gave it back later: nobody has it. Its butler and the owner hear of that as of
+    /// any bad end. `false`: it is none that was sent there over this channel, or that is known.
+    pub async fn returned(
+        &self,
+        tenant: &TenantId,
+        (delivery, channel, target): (Uuid, &str, &str),
+        why: &str,
+    ) -> Result<bool, StoreError> {
+        let sql = "UPDATE shared.outbox SET state = 'failed', reason = 'returned', last_error = $5, settled_at = $6,
+                          followed_at = NULL, told_at = NULL
+                   WHERE tenant_id = $1 AND id = $2 AND channel = $3 AND lower(target) = lower($4)
+                     AND state IN ('sent', 'unknown')";
+        let why = base::text::truncate(why, 1000);
+        let now = self.clock().now();
+        let mut lease = self.db().shared(tenant).await?;
+        let params: store::Params<'_> = &[&tenant.as_str(), &delivery, &channel, &target, &why, &now];
+        let returned = lease.execute(sql, params).await.map_err(StoreError::query("noting what came back"))?;
+        if returned > 0 {
+            self.wake();
+            self.alarm();
+        }
+        Ok(returned > 0)
+    }
+
     /// The program `by` that speaks for these endpoints of these channels (none: for each) has read the answers to a
     /// request, as far as `last`: so they arrived.
     pub async fn answers_were_read(

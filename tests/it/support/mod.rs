@@ -3,8 +3,11 @@
 pub mod bot_api;
 mod daemon;
 mod fake;
+pub mod hostile_mail;
 mod household;
 mod invariants;
+pub mod mail_server;
+pub mod mailbox;
 mod mcp;
 pub mod memory;
 pub mod ports;

@@ -1,0 +1,138 @@
+//! Mail: mailboxes that people write to. The switchboard's module takes in what they write; the messenger's sends; butlers
+//! that are named as readers search and read. All read `[modules.email]` of the switchboard's `butler.toml`.
+
+mod account;
+mod channel;
+mod incoming;
+mod reading;
+mod settings;
+mod source;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures_util::future::join_all;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::background::{Background, BackgroundTask, TaskError, TaskKind};
+use crate::connector::Connector;
+use crate::contract::{Credential, Factory, Manifest, Module, ModuleContext, ModuleError};
+use account::MailAccount;
+pub use account::{MailTrial, try_account};
+use base::ButlerName;
+use channel::EmailChannel;
+use config::{KeyMistake, Section};
+use inbox::SWITCHBOARD;
+use outbox::{Channel, MESSENGER, send_tool, send_tool_name};
+use settings::{Settings, read};
+use source::MailSource;
+use tools::Tool;
+
+/// As messages and deliveries name it.
+pub(crate) const CHANNEL: &str = "email";
+
+pub(super) struct EmailFactory;
+
+impl Factory for EmailFactory {
+    fn name(&self) -> &str {
+        CHANNEL
+    }
+    fn settings(&self) -> Section {
+        Section::of::<Settings>()
+    }
+    fn check(&self, config: &Value) -> Vec<KeyMistake> {
+        read(config).err().unwrap_or_default()
+    }
+    fn build(&self, config: &Value, butler: &ButlerName, _: &Path) -> Result<Box<dyn Module>, ModuleError> {
+        let part = match butler.as_str() {
+            SWITCHBOARD => Part::TakesIn,
+            MESSENGER => Part::Sends,
+            _ => Part::Reads,
+        };
+        Ok(Box::new(EmailModule { settings: read(config)?, part }))
+    }
+}
+
+/// What a butler's module does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    TakesIn,
+    Sends,
+    Reads,
+}
+
+struct EmailModule {
+    settings: Settings,
+    part: Part,
+}
+
+impl EmailModule {
+    /// The accounts with their secrets.
+    fn accounts(&self, cx: &ModuleContext) -> Result<Vec<MailAccount>, ModuleError> {
+        let made = self.settings.accounts.values().map(|account| {
+            let secret = cx.credentials.get(&account.password);
+            let secret = secret.ok_or_else(|| format!("{} is not set", account.password))?;
+            MailAccount::new(account, secret)
+        });
+        made.collect()
+    }
+}
+
+#[async_trait]
+impl Module for EmailModule {
+    fn manifest(&self) -> Result<Manifest, ModuleError> {
+        Ok(match self.part {
+            Part::TakesIn => Manifest { channels: vec![CHANNEL.to_owned()], ..Manifest::default() },
+            Part::Sends => Manifest { tools: vec![send_tool_name(CHANNEL)], ..Manifest::default() },
+            Part::Reads => Manifest { tools: reading::names(), ..Manifest::default() },
+        })
+    }
+    fn credentials(&self) -> Vec<Credential> {
+        let wanted = |account: &settings::AccountSection| Credential {
+            name: account.password.clone(),
+            token_env: account.token_env.clone(),
+            required: true,
+        };
+        self.settings.accounts.values().map(wanted).collect()
+    }
+    async fn start(&self, cx: &ModuleContext) -> Result<(), ModuleError> {
+        self.accounts(cx).map(drop)
+    }
+    fn channels(&self, cx: &ModuleContext) -> Result<Vec<Arc<dyn Channel>>, ModuleError> {
+        match self.part {
+            Part::Sends => Ok(vec![Arc::new(EmailChannel::new(self.accounts(cx)?, cx))]),
+            Part::TakesIn | Part::Reads => Ok(Vec::new()),
+        }
+    }
+    async fn tools(&self, cx: &ModuleContext) -> Result<Vec<Tool>, ModuleError> {
+        match self.part {
+            Part::TakesIn => Ok(Vec::new()),
+            Part::Sends => Ok(vec![send_tool(&cx.outbox, CHANNEL).map_err(ModuleError::new)?]),
+            Part::Reads => reading::tools(self.accounts(cx)?),
+        }
+    }
+    fn tasks(&self, cx: &ModuleContext) -> Vec<BackgroundTask> {
+        let accounts = match self.part {
+            Part::TakesIn => self.accounts(cx).unwrap_or_default(),
+            Part::Sends | Part::Reads => Vec::new(),
+        };
+        if accounts.is_empty() {
+            return Vec::new();
+        }
+        let serve = |account: MailAccount| Connector::new(cx, MailSource::new(account, cx));
+        let all = Mailboxes(accounts.into_iter().map(serve).collect());
+        vec![BackgroundTask { name: "connector", kind: TaskKind::Loop, work: Arc::new(all) }]
+    }
+}
+
+/// The connectors of all accounts, side by side.
+struct Mailboxes(Vec<Connector<MailSource>>);
+
+#[async_trait]
+impl Background for Mailboxes {
+    async fn run(&self, stop: CancellationToken) -> Result<(), TaskError> {
+        join_all(self.0.iter().map(|one| one.run(stop.clone()))).await.into_iter().collect()
+    }
+}
