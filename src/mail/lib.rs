@@ -14,6 +14,7 @@ mod decode;
 mod fields;
 mod files;
 mod html;
+mod ids;
 pub mod imap;
 mod invitations;
 mod letter;

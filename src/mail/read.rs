@@ -15,14 +15,13 @@ use super::body::Body;
 use super::clean;
 use super::decode;
 use super::fields::Fields;
+use super::ids::ids;
 use super::invitations::invitations;
 use super::letter::{Letter, Mailbox, ReadError, ReadOptions, Words};
 use super::mime::Tree;
 use super::quoted;
 use super::reports::reports;
 
-/// Characters of a letter's name.
-const LONGEST_ID: usize = 300;
 /// Letters of one thread that are named.
 const MOST_REFERENCES: usize = 50;
 /// Letters that one answers.
@@ -132,20 +131,6 @@ fn subject(fields: &Fields<'_>) -> (String, usize) {
     let decoded = decode::words(clean::cut(&written, LONGEST_SUBJECT * 10));
     let (seen, hidden) = clean::seen(&decoded);
     (clean::line(&seen, LONGEST_SUBJECT), hidden)
-}
-
-/// The names of letters in a field, without angle brackets.
-pub(crate) fn ids(value: &str) -> Vec<String> {
-    let good = |id: &str| {
-        let plain = |c: char| !c.is_whitespace() && !c.is_control() && !matches!(c, '<' | '>' | '"');
-        (1..=LONGEST_ID).contains(&id.chars().count()) && id.chars().all(plain) && clean::seen(id).0 == id
-    };
-    if !value.contains('<') {
-        // Some programs forget the brackets.
-        return Some(value.trim()).filter(|id| id.contains('@') && good(id)).into_iter().map(str::to_owned).collect();
-    }
-    let inner = value.split('<').skip(1).filter_map(|piece| piece.split_once('>'));
-    inner.map(|(id, _)| id.trim()).filter(|id| good(id)).map(str::to_owned).collect()
 }
 
 /// The thread's first letter, and the last of the others.

@@ -3,9 +3,9 @@
 use super::clean;
 use super::decode;
 use super::fields::Fields;
+use super::ids::ids;
 use super::letter::DeliveryReport;
 use super::mime::{Leaf, Tree};
-use super::read::ids;
 
 /// Recipients of one report.
 const MOST: usize = 100;

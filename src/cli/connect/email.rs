@@ -57,14 +57,14 @@ pub struct EmailArgs {
 }
 
 /// What was asked before anything was tried.
-pub(super) struct Asked {
+pub(super) struct Typed {
     args: EmailArgs,
     address: String,
     password: Secret<String>,
 }
 
 /// Asks for what only the owner knows.
-pub(super) fn ask(args: EmailArgs, (overrides, environment): &(Overrides, Environment)) -> Result<Asked, Problem> {
+pub(super) fn ask(args: EmailArgs, (overrides, environment): &(Overrides, Environment)) -> Result<Typed, Problem> {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
     if args.name.is_empty() || !args.name.chars().all(plain) {
         let why = format!("`{}` can't be the name of a mailbox.", args.name);
@@ -88,7 +88,7 @@ pub(super) fn ask(args: EmailArgs, (overrides, environment): &(Overrides, Enviro
         return Err(Problem::usage(why, "Give this one a name of its own with --name."));
     }
     let password = prompt::secret("Its password; many providers want one made for a single program (not shown)")?;
-    Ok(Asked { args, address, password: Secret::new(password.expose().trim().to_owned()) })
+    Ok(Typed { args, address, password: Secret::new(password.expose().trim().to_owned()) })
 }
 
 /// The servers that an address's provider is known for, or that it most likely has.
@@ -102,7 +102,7 @@ fn guessed(address: &str) -> (String, String, bool) {
 
 pub(super) async fn email(
     caller: Caller,
-    Asked { args, address, password }: Asked,
+    Typed { args, address, password }: Typed,
     (overrides, environment): (Overrides, Environment),
 ) -> Outcome {
     let out = &caller.out;

@@ -8,8 +8,9 @@ use super::color::{BLACK, CLEAR, Color, Ground, LINK, MARKED, WHITE, of_attribut
 use super::css::{Token, tokens};
 use super::select::{Key, Work};
 use super::sheet::{Declaration, Sheet, declarations};
-use super::style::{Display, FAINTEST, SMALLEST, Said};
+use super::style::{Display, Said};
 use super::tree::Tree;
+use super::values::{FAINTEST, SMALLEST};
 
 /// Steps that matching and reading of styles may take for one document. What comes behind them is not shown.
 const MOST_WORK: usize = 15_000_000;

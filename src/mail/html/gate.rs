@@ -12,18 +12,14 @@ use html5ever::tokenizer::{Tag, TagKind, Token, TokenSink, TokenSinkResult, Toke
 use html5ever::tree_builder::{TreeBuilder, TreeBuilderOpts};
 use html5ever::{LocalName, TokenizerResult, local_name, ns};
 
-use super::tree::{Handle, Sink, Tree, count};
+use super::tree::{GONE, Handle, MOST_ATTRIBUTES, Sink, Tree, count};
 
 /// Elements that are open at a time; browsers nest no deeper either. What stands deeper is cut.
 const DEEPEST: usize = 512;
 /// Elements and texts of one document. What comes behind them is cut.
 const MOST_NODES: usize = 120_000;
-/// Attributes of one element. One with more is not shown.
-pub const MOST_ATTRIBUTES: usize = 64;
 /// What comparing attributes may cost, in comparisons.
 const MOST_COMPARED: usize = 8_000_000;
-/// The style of what is not shown whatever else is said.
-pub const GONE: &str = "display:none!important";
 /// So much is read before the limits are looked at, in bytes.
 const PIECE: usize = 1024;
 

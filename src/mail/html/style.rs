@@ -3,18 +3,11 @@
 use super::color::{Background, Color, background, color};
 use super::css::{Measure, Token, commas, function, length, split, words};
 use super::sheet::Declaration;
-use super::values::{clips_all, empty_rect, filters_away, font_size, is_far, is_part, take_color, transform, unit};
+use super::values::{
+    FAINTEST, FAR, FAR_RIGHT, SMALLEST, THIN, clips_all, empty_rect, filters_away, font_size, is_far, is_part,
+    take_color, transform, unit,
+};
 
-/// Text smaller than this is not read, in pixels.
-pub const SMALLEST: f64 = 3.0;
-/// Less opaque than this is not seen.
-pub const FAINTEST: f64 = 0.1;
-/// Farther than this to the left or above is off the screen, in pixels.
-pub const FAR: f64 = -500.0;
-/// Farther than this to the right is.
-pub const FAR_RIGHT: f64 = 3000.0;
-/// A box no larger holds nothing that is seen, in pixels.
-pub const THIN: f64 = 2.0;
 const SIZES: [&str; 8] =
     ["width", "height", "max-width", "max-height", "inline-size", "block-size", "max-inline-size", "max-block-size"];
 /// A window, in pixels.

@@ -11,6 +11,11 @@ use html5ever::interface::{ElementFlags, NodeOrText, QuirksMode, TreeSink};
 use html5ever::tendril::StrTendril;
 use html5ever::{Attribute, ExpandedName, LocalName, Namespace, QualName, local_name, ns};
 
+/// Attributes of one element. One with more is not shown.
+pub const MOST_ATTRIBUTES: usize = 64;
+/// The style of what is not shown whatever else is said.
+pub const GONE: &str = "display:none!important";
+
 /// In place of a node's number: there is none.
 pub const NONE: usize = usize::MAX;
 /// The document, which all others stand in.
@@ -326,7 +331,7 @@ impl TreeSink for Sink {
         // Some readers show the template and nothing else of the host, others the opposite: neither is shown here.
         if let Kind::Element { attributes, .. } = &mut self.nodes.borrow_mut()[host.at].kind {
             let name = QualName::new(None, ns!(), local_name!("style"));
-            *attributes = vec![Attribute { name, value: StrTendril::from_slice(super::gate::GONE) }];
+            *attributes = vec![Attribute { name, value: StrTendril::from_slice(GONE) }];
         }
         false
     }
@@ -341,9 +346,7 @@ impl TreeSink for Sink {
     fn add_attrs_if_missing(&self, target: &Handle, more: Vec<Attribute>) {
         if let Kind::Element { attributes, .. } = &mut self.nodes.borrow_mut()[target.at].kind {
             for one in more {
-                if attributes.len() < super::gate::MOST_ATTRIBUTES * 2
-                    && !attributes.iter().any(|known| known.name == one.name)
-                {
+                if attributes.len() < MOST_ATTRIBUTES * 2 && !attributes.iter().any(|known| known.name == one.name) {
                     attributes.push(one);
                 }
             }

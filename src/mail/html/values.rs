@@ -2,7 +2,17 @@
 
 use super::color::{Color, color};
 use super::css::{Measure, Token, commas, function, length, split, words};
-use super::style::{FAINTEST, FAR, FAR_RIGHT, SMALLEST, THIN};
+
+/// Text smaller than this is not read, in pixels.
+pub const SMALLEST: f64 = 3.0;
+/// Less opaque than this is not seen.
+pub const FAINTEST: f64 = 0.1;
+/// Farther than this to the left or above is off the screen, in pixels.
+pub const FAR: f64 = -500.0;
+/// Farther than this to the right is.
+pub const FAR_RIGHT: f64 = 3000.0;
+/// A box no larger holds nothing that is seen, in pixels.
+pub const THIN: f64 = 2.0;
 
 /// Takes a colour, or says that it is inherited.
 pub fn take_color(place: &mut Option<Color>, value: &[Token], word: &str, reset: bool) {

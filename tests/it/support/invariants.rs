@@ -113,7 +113,8 @@ const OUTBOX: [(&str, &str); 8] = [
         "a delivery that arrived and is not in the log, or is there and did not",
         "SELECT coalesce(o.id, c.entry) || ' ' || coalesce(o.state, 'absent') FROM shared.outbox o
          FULL JOIN (SELECT * FROM shared.conversation WHERE direction = 'out') c ON c.entry = o.id
-         WHERE (o.state = 'sent') IS DISTINCT FROM (c.entry IS NOT NULL)
+         -- One that came back was said all the same.
+         WHERE (o.state = 'sent' OR coalesce(o.reason, '') = 'returned') IS DISTINCT FROM (c.entry IS NOT NULL)
             OR (c.text, c.tenant_id, c.trust) IS DISTINCT FROM (o.message, o.tenant_id, o.trust) AND o.state = 'sent'",
     ),
     (
