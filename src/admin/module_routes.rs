@@ -1,6 +1,6 @@
 //! Routes of modules, below `/hooks` and `/api`: the port checks the token, the module answers.
 
-use http::header::{ALLOW, AUTHORIZATION, CONTENT_TYPE, COOKIE, HeaderValue};
+use http::header::{ALLOW, AUTHORIZATION, CONTENT_TYPE, COOKIE, HeaderValue, RETRY_AFTER};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -66,6 +66,9 @@ async fn handed(matched: Matched, most: u64, tenant: TenantId, request: Request<
     *response.status_mut() = answer.status;
     if let Ok(kind) = HeaderValue::from_str(answer.content_type) {
         response.headers_mut().insert(CONTENT_TYPE, kind);
+    }
+    if let Some(seconds) = answer.retry_after {
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
     response
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
-use serde_json::{Map, Value as Json};
+use serde_json::{Map, Value as Json, json};
 
 use super::butler::{BUTLER, ButlerConfig, ButlerFile};
 use super::catalog::{Catalog, Finding, Place};
@@ -156,8 +156,12 @@ fn check_switchboards(candidates: &mut [Candidate]) {
     }
 }
 
+/// The channel whose way in stands in the switchboard's file, and whose ways out stand in the messenger's.
+const TWO_SIDED: &str = "webhook";
+
 /// A channel has one place for its settings: the switchboard's file. By them its connector takes in what people write, and
-/// the messenger sends; butlers that it names as `readers` may look into what lies there.
+/// the messenger sends; butlers that it names as `readers` may look into what lies there. Of a channel with two sides the
+/// messenger has its own, or none: but it has the channel, so that an answer to what came in comes to an end.
 fn share_channels(candidates: &mut [Candidate]) {
     let config = |name: &str| candidates.iter().position(|c| c.name == name && c.config.is_some());
     let (Some(from), Some(to)) = (config(CORE_BUTLERS[0]), config(CORE_BUTLERS[1])) else { return };
@@ -166,7 +170,11 @@ fn share_channels(candidates: &mut [Candidate]) {
     let others: Vec<(usize, String)> = others.map(|(at, c)| (at, c.name.clone())).collect();
     let Some(switchboard) = candidates[from].config.as_ref() else { return };
     let channels = switchboard.modules.iter().filter(|(name, _)| CHANNEL_MODULES.contains(&name.as_str()));
-    let channels: Vec<(String, Json)> = channels.map(|(name, table)| (name.clone(), table.clone())).collect();
+    let mut channels: Vec<(String, Json)> = channels.map(|(name, table)| (name.clone(), table.clone())).collect();
+    let has = |at: usize| candidates[at].config.as_ref().is_some_and(|c| c.modules.contains_key(TWO_SIDED));
+    if has(from) && !has(to) {
+        channels.push((TWO_SIDED.to_owned(), json!({"endpoints": {}})));
+    }
     let mut hand = |to: usize, channels: &[(String, Json)]| {
         if let Some(butler) = candidates[to].config.as_mut().filter(|_| !channels.is_empty()) {
             butler.digest = super::digest::with(&butler.digest, &format!("{channels:?}"));

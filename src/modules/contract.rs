@@ -207,6 +207,10 @@ pub trait Factory: Send + Sync {
     fn check(&self, config: &Value) -> Vec<KeyMistake> {
         self.settings().check(config)
     }
+    /// The same, also where it matters whose configuration it is.
+    fn check_for(&self, _butler: &str, config: &Value) -> Vec<KeyMistake> {
+        self.check(config)
+    }
     /// The module for this configuration, which was checked.
     fn build(&self, config: &Value, butler: &ButlerName, dir: &std::path::Path)
     -> Result<Box<dyn Module>, ModuleError>;

@@ -133,6 +133,8 @@ pub struct RouteAnswer {
     pub status: StatusCode,
     pub content_type: &'static str,
     pub body: Bytes,
+    /// After how many seconds another try makes sense.
+    pub retry_after: Option<u32>,
 }
 
 impl RouteAnswer {
@@ -140,12 +142,17 @@ impl RouteAnswer {
     pub fn json(status: StatusCode, value: &Value) -> Self {
         let mut value = value.clone();
         household().clean_json(&mut value);
-        Self { status, content_type: "application/json", body: Bytes::from(value.to_string()) }
+        Self { status, content_type: "application/json", body: Bytes::from(value.to_string()), retry_after: None }
     }
 
     /// An error as the admin port writes it: a sentence and a stable code.
     pub fn error(status: StatusCode, code: &str, sentence: &str) -> Self {
         Self::json(status, &json!({"status": "error", "error": sentence, "code": code}))
+    }
+
+    /// The same, telling when to come again.
+    pub fn with_retry_after(self, seconds: Option<u32>) -> Self {
+        Self { retry_after: seconds, ..self }
     }
 }
 

@@ -91,7 +91,7 @@ impl Modules {
                 Some(_) if circle.contains(&name) => {
                     Err(format!("modules need each other: {}", circle.join(", ")).into())
                 }
-                Some(factory) => match factory.check(&declared[&name]) {
+                Some(factory) => match factory.check_for(butler.as_str(), &declared[&name]) {
                     wrong if !wrong.is_empty() => Err(wrong.into()),
                     _ => match slot.needs.iter().find(|d| !declared.contains_key(*d)) {
                         Some(missing) => Err(format!("needs the module `{missing}`; add [modules.{missing}]").into()),

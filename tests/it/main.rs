@@ -123,3 +123,4 @@ mod unit_file;
 mod vcard;
 mod waiting;
 mod webhook;
+mod webhook_in;

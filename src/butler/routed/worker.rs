@@ -442,6 +442,8 @@ fn trigger_of(claimed: &Claimed<Part>, route: &Route, cut_off: Option<&(Vec<Stri
         RouteKind::Message | RouteKind::Answer => {
             if *interactive {
                 add("how_to_answer", json!(HOW_TO_ANSWER));
+            } else if *kind == RouteKind::Message && route.request_context.source_channel == PROGRAMS {
+                add("how_to_answer", json!(HOW_TO_TELL));
             }
             input.prompt.clone()
         }
@@ -464,6 +466,13 @@ fn trigger_of(claimed: &Claimed<Part>, route: &Route, cut_off: Option<&(Vec<Stri
         SessionOptions { route: Some(claimed.claim.row), reads_only, attachments, ..SessionOptions::default() };
     Trigger { context: Some(context), options, ..Trigger::new(prompt, source, Arc::new(request)) }
 }
+
+/// The channel that programs hand messages in by.
+const PROGRAMS: &str = "webhook";
+
+/// How a session is told that an answer would reach nobody.
+const HOW_TO_TELL: &str = "A program sent this, and nobody reads an answer there. Tell the owner what they should know \
+with `notify`, intent `send`.";
 
 /// How an interactive session is told to answer. The styles stand in the shared AGENTS.md.
 const HOW_TO_ANSWER: &str = "A person waits for your answer. Answer with `notify`: intent `reply` with a message, \

@@ -529,6 +529,21 @@ fn a_full_file_in_the_specifications_words_is_read() {
 }
 
 #[test]
+fn the_messenger_has_the_channel_whose_way_in_the_switchboard_has() {
+    let scratch = Scratch::new();
+    let plain = scratch.household();
+    let messenger = |household: &Household| household.butler(&"messenger".parse().unwrap()).unwrap().clone();
+    scratch.butler("switchboard", &format!("{}[modules.webhook.inbound.a]\n", butler_toml("switchboard", 40100)));
+    let shared = scratch.household();
+    assert_eq!(messenger(&shared).modules["webhook"], serde_json::json!({"endpoints": {}}));
+    assert_ne!(messenger(&shared).digest, messenger(&plain).digest, "a reload sees it");
+    // Its own ways out are its own.
+    let own = format!("{}[modules.webhook.endpoints.b]\n", butler_toml("messenger", 40104));
+    scratch.butler("messenger", &own);
+    assert_eq!(messenger(&scratch.household()).modules["webhook"], serde_json::json!({"endpoints": {"b": {}}}));
+}
+
+#[test]
 fn the_least_file_has_the_defaults() {
     let scratch = Scratch::new();
     let household = scratch.household();

@@ -118,7 +118,7 @@ impl config::Catalog for StrictCatalog {
         self.catalog.module(name)
     }
     fn check_module(&self, butler: &str, name: &str, table: &Value) -> Vec<KeyMistake> {
-        self.catalog.find(butler, name).map(|f| f.check(table)).unwrap_or_default()
+        self.catalog.find(butler, name).map(|f| f.check_for(butler, table)).unwrap_or_default()
     }
     fn check_butler(&self, butler: &ButlerConfig) -> Vec<Finding> {
         let modules = self.modules(butler);

@@ -1,55 +1,38 @@
-//! The channel `webhook`: each delivery is one signed POST to a configured endpoint.
+//! The way out: each delivery is one signed POST to a configured endpoint.
 //!
 //! The body is the delivery as `notify.v1` has it. `Idempotency-Key` is the same for every try of a delivery;
 //! `X-Butlerd-Signature` is `sha256=` and the HMAC-SHA256 of `X-Butlerd-Timestamp`, a dot and the body, in hexadecimal.
 
 use std::collections::BTreeMap;
-use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use config::{KeyMistake, Section};
-use hmac::{Hmac, KeyInit, Mac};
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, StatusCode};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
-use sha2::Sha256;
+use serde_json::json;
 
-use super::contract::{Credential, Factory, Manifest, Module, ModuleContext, ModuleError};
-use base::{ButlerName, Clock, HumanDuration, Secret, http_client, innermost};
-use outbox::{Channel, Delivery, Outcome, send_tool, send_tool_name};
-use tools::Tool;
-
-const NAME: &str = "webhook";
-
-pub(super) struct WebhookFactory;
-
-/// `[modules.webhook]`
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[schemars(transform = config::keys::<Self>)]
-struct Settings {
-    /// Where deliveries go, by a name of the owner's.
-    #[serde(default)]
-    endpoints: BTreeMap<String, Endpoint>,
-}
+use super::NAME;
+use super::proof::mac;
+use crate::contract::ModuleError;
+use base::{Clock, HumanDuration, Secret, http_client, innermost};
+use outbox::{Channel, Delivery, Intent, Outcome};
 
 /// `[modules.webhook.endpoints.<name>]`
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[schemars(transform = config::keys::<Self>)]
-struct Endpoint {
+pub(super) struct Endpoint {
     /// The address that deliveries are posted to.
     #[schemars(extend("format" = "url"))]
     url: String,
     /// The credential whose value signs the requests.
     #[schemars(extend("format" = "credential"))]
-    secret: String,
+    pub secret: String,
     /// The environment variable that is asked where no such secret is stored; if not set, the one of the same name.
     #[schemars(extend("format" = "credential"))]
-    token_env: Option<String>,
+    pub token_env: Option<String>,
     /// The other side knows a repetition by its `Idempotency-Key`.
     #[schemars(extend("default" = false))]
     idempotent: bool,
@@ -61,89 +44,62 @@ struct Endpoint {
     timeout: HumanDuration,
 }
 
-/// The settings, or what is wrong with them.
-fn read(config: &Value) -> Result<Settings, Vec<KeyMistake>> {
-    Section::of::<Settings>().read_with(config, |settings: &Settings| {
-        let expected = "at least one [modules.webhook.endpoints.<name>] with url and secret";
-        let none = settings.endpoints.is_empty().then(|| KeyMistake::new("endpoints", "found none", expected));
-        none.into_iter().collect()
-    })
-}
-
-impl Factory for WebhookFactory {
-    fn name(&self) -> &str {
-        NAME
-    }
-    fn settings(&self) -> Section {
-        Section::of::<Settings>()
-    }
-    fn check(&self, config: &Value) -> Vec<KeyMistake> {
-        read(config).err().unwrap_or_default()
-    }
-    fn build(&self, config: &Value, _: &ButlerName, _: &Path) -> Result<Box<dyn Module>, ModuleError> {
-        Ok(Box::new(WebhookModule { settings: read(config)? }))
-    }
-}
-
-struct WebhookModule {
-    settings: Settings,
-}
-
-#[async_trait]
-impl Module for WebhookModule {
-    fn manifest(&self) -> Result<Manifest, ModuleError> {
-        Ok(Manifest { tools: vec![send_tool_name(NAME)], ..Manifest::default() })
-    }
-    fn credentials(&self) -> Vec<Credential> {
-        let name = |e: &Endpoint| Credential { name: e.secret.clone(), token_env: e.token_env.clone(), required: true };
-        self.settings.endpoints.values().map(name).collect()
-    }
-    fn channels(&self, cx: &ModuleContext) -> Result<Vec<Arc<dyn Channel>>, ModuleError> {
-        let mut ends = BTreeMap::new();
-        for (name, endpoint) in &self.settings.endpoints {
-            let secret = cx.credentials.get(&endpoint.secret).cloned();
-            let secret = secret.ok_or_else(|| format!("{} is not set", endpoint.secret))?;
-            let client = http_client(&endpoint.url)
-                // A connection that was used before may be closed just as a request is sent on it, and then nobody
-                // knows whether it arrived.
-                .pool_max_idle_per_host(0)
-                .timeout(endpoint.timeout.0)
-                .build()
-                .map_err(|e| format!("endpoints.{name}: no client can be made: {e}"))?;
-            ends.insert(name.clone(), End { endpoint: endpoint.clone(), secret, client });
-        }
-        Ok(vec![Arc::new(WebhookChannel { ends, clock: cx.clock.clone() })])
-    }
-    async fn tools(&self, cx: &ModuleContext) -> Result<Vec<Tool>, ModuleError> {
-        Ok(vec![send_tool(&cx.outbox, NAME).map_err(ModuleError::new)?])
-    }
-}
-
 struct End {
     endpoint: Endpoint,
     secret: Secret<String>,
     client: reqwest::Client,
 }
 
-struct WebhookChannel {
+pub(super) struct WebhookChannel {
     ends: BTreeMap<String, End>,
     clock: Clock,
 }
 
 impl WebhookChannel {
-    /// An answer goes back through the end that the question came from.
+    /// One that sends nowhere.
+    pub fn new(clock: &Clock) -> Self {
+        Self { ends: BTreeMap::new(), clock: clock.clone() }
+    }
+
+    pub fn add(&mut self, name: &str, endpoint: &Endpoint, secret: Secret<String>) -> Result<(), ModuleError> {
+        let client = http_client(&endpoint.url)
+            // A connection that was used before may be closed just as a request is sent on it, and then nobody
+            // knows whether it arrived.
+            .pool_max_idle_per_host(0)
+            .timeout(endpoint.timeout.0)
+            .build()
+            .map_err(|e| format!("endpoints.{name}: no client can be made: {e}"))?;
+        self.ends.insert(name.to_owned(), End { endpoint: endpoint.clone(), secret, client });
+        Ok(())
+    }
+
+    /// An answer goes back through the end that the question came from, and through no other: who wrote may be called
+    /// as one is.
     fn end(&self, delivery: &Delivery) -> Option<&End> {
-        delivery.endpoint.as_ref().and_then(|name| self.ends.get(name)).or_else(|| self.ends.get(&delivery.target))
+        let back = delivery.endpoint.as_ref().and_then(|name| self.ends.get(name));
+        match delivery.intent {
+            Intent::Send => back.or_else(|| self.ends.get(&delivery.target)),
+            Intent::Reply | Intent::React => back,
+        }
+    }
+
+    /// Why there is no end for it.
+    fn no_end(&self, delivery: &Delivery) -> String {
+        if delivery.intent != Intent::Send {
+            let end = delivery.endpoint.as_deref().unwrap_or("nobody");
+            return format!(
+                "nobody reads an answer there: the program behind the webhook `{end}` only hands messages in; what the                  owner should know is sent with notify, intent send"
+            );
+        }
+        let known: Vec<&str> = self.ends.keys().map(String::as_str).collect();
+        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        format!("there is no endpoint {}; there are: {known}", delivery.target)
     }
 }
 
 /// `sha256=` and the signature over time and body.
-fn sign(secret: &Secret<String>, timestamp: &str, body: &[u8]) -> String {
-    let mut mac = Hmac::<Sha256>::new_from_slice(secret.expose().as_bytes()).expect("HMAC takes a key of any length");
-    mac.update(timestamp.as_bytes());
-    mac.update(b".");
-    mac.update(body);
-    format!("sha256={}", base::text::hex(&mac.finalize().into_bytes()))
+pub(super) fn sign(secret: &Secret<String>, timestamp: &str, body: &[u8]) -> String {
+    format!("sha256={}", base::text::hex(&mac(secret, &[timestamp.as_bytes(), b".", body])))
 }
 
 #[async_trait]
@@ -162,9 +118,7 @@ impl Channel for WebhookChannel {
     }
     async fn send(&self, delivery: &Delivery) -> Outcome {
         let Some(end) = self.end(delivery) else {
-            let known: Vec<&str> = self.ends.keys().map(String::as_str).collect();
-            let why = format!("there is no endpoint {}; there are: {}", delivery.target, known.join(", "));
-            return Outcome::Refused { why };
+            return Outcome::Refused { why: self.no_end(delivery) };
         };
         let body = delivery.envelope().to_string();
         let timestamp = self.clock.now().as_second().to_string();
@@ -213,23 +167,8 @@ fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn settings_are_checked_each_with_its_key() {
-        let good = json!({"endpoints": {"door": {"url": "https://a.example/x", "secret": "S", "timeout": "2s"}}});
-        assert!(read(&good).is_ok());
-        for (bad, key) in [
-            (json!({}), "endpoints"),
-            (json!({"endpoints": {"d": {"url": "ftp://a", "secret": "S"}}}), "endpoints.d.url"),
-            (json!({"endpoints": {"d": {"url": "http://a", "secret": "a b"}}}), "endpoints.d.secret"),
-            (json!({"endpoints": {"d": {"url": "http://a", "secret": "S", "per_minute": 0}}}), "per_minute"),
-            (json!({"endpoints": {"d": {"url": "http://a", "secret": "S", "timeout": "1h"}}}), "timeout"),
-            (json!({"endpoints": {"d": {"url": "http://a", "secret": "S", "key": 1}}}), "key"),
-        ] {
-            let wrong = read(&bad).unwrap_err();
-            assert!(wrong.iter().any(|w| w.key.contains(key)), "{bad}: {wrong:?}");
-        }
-    }
+    use base::{Priority, TenantId};
+    use uuid::Uuid;
 
     #[test]
     fn answers_mean_what_they_say() {
@@ -262,5 +201,45 @@ mod tests {
         let signed = sign(&Secret::new("key".to_owned()), "1700000000", b"{}");
         assert_eq!(signed, "sha256=9d713ed406bb7076d4123f0dc2c39d2df5c654ed4b0cd56b52c8b4c940bd63ae");
         assert_ne!(signed, sign(&Secret::new("key".to_owned()), "1700000001", b"{}"));
+    }
+
+    fn delivery(intent: Intent, endpoint: Option<&str>, target: &str) -> Delivery {
+        Delivery {
+            id: Uuid::nil(),
+            tenant: TenantId::owner(),
+            origin: "health".to_owned(),
+            request_id: Uuid::nil(),
+            kind: "message".to_owned(),
+            intent,
+            channel: NAME.to_owned(),
+            endpoint: endpoint.map(str::to_owned),
+            target: target.to_owned(),
+            thread: None,
+            subject: None,
+            message: Some("hello".to_owned()),
+            emoji: None,
+            priority: Priority::Medium,
+            context: json!({}),
+            created_at: Timestamp::UNIX_EPOCH,
+            attempt: 1,
+        }
+    }
+
+    #[tokio::test]
+    async fn an_answer_goes_to_the_end_of_its_question_or_nowhere() {
+        let mut channel = WebhookChannel::new(&Clock::default());
+        let home = json!({"url": "http://127.0.0.1:9/", "secret": "S", "timeout": "1s", "idempotent": false});
+        channel.add("home", &serde_json::from_value(home).unwrap(), Secret::new("key".to_owned())).unwrap();
+        let has = |intent, endpoint, target| channel.end(&delivery(intent, endpoint, target)).is_some();
+        assert!(has(Intent::Send, None, "home") && !has(Intent::Send, None, "door"));
+        assert!(has(Intent::Reply, Some("home"), "home:ada"));
+        // Somebody calls himself as an end is called.
+        assert!(!has(Intent::Reply, Some("github"), "home") && !has(Intent::React, None, "home"));
+        let Outcome::Refused { why } = channel.send(&delivery(Intent::Reply, Some("github"), "home")).await else {
+            panic!("it was sent")
+        };
+        assert!(why.contains("nobody reads an answer there") && why.contains("`github`"), "{why}");
+        let nowhere = WebhookChannel::new(&Clock::default()).send(&delivery(Intent::Send, None, "door")).await;
+        assert_eq!(nowhere, Outcome::Refused { why: "there is no endpoint door; there are: none".to_owned() });
     }
 }
