@@ -159,6 +159,15 @@ fn check_switchboards(candidates: &mut [Candidate]) {
 /// The channel whose way in stands in the switchboard's file, and whose ways out stand in the messenger's.
 const TWO_SIDED: &str = "webhook";
 
+/// The webhooks that name a butler, and which.
+fn switchboard_webhooks(switchboard: &Candidate) -> Vec<(String, String)> {
+    let inbound =
+        switchboard.config.as_ref().and_then(|config| config.modules.get(TWO_SIDED)?.get("inbound")?.as_object());
+    let named =
+        inbound.into_iter().flatten().filter_map(|(name, one)| Some((name.clone(), one.get("butler")?.as_str()?)));
+    named.map(|(name, butler)| (name, butler.to_owned())).collect()
+}
+
 /// A channel has one place for its settings: the switchboard's file. By them its connector takes in what people write, and
 /// the messenger sends; butlers that it names as `readers` may look into what lies there. Of a channel with two sides the
 /// messenger has its own, or none: but it has the channel, so that an answer to what came in comes to an end.
@@ -188,13 +197,17 @@ fn share_channels(candidates: &mut [Candidate]) {
         for reader in named {
             match others.iter().find(|(_, name)| name == reader) {
                 Some((at, _)) => hand(*at, std::slice::from_ref(channel)),
-                None => unknown.push((channel.0.clone(), reader.to_owned())),
+                None => unknown.push((format!("{}.readers", channel.0), reader.to_owned())),
             }
         }
     }
+    let inbound = switchboard_webhooks(&candidates[from]);
+    for (name, butler) in inbound.into_iter().filter(|(_, butler)| !others.iter().any(|(_, known)| known == butler)) {
+        unknown.push((format!("{TWO_SIDED}.inbound.{name}.butler"), butler));
+    }
     let names = others.iter().map(|(_, name)| name.as_str()).collect::<Vec<_>>().join(", ");
-    for (channel, reader) in unknown {
-        let key = format!("modules.{channel}.readers");
+    for (key, reader) in unknown {
+        let key = format!("modules.{key}");
         let expected = format!("butlers of the roster beside the two that serve the channel: {names}");
         let file = candidates[from].file.clone();
         candidates[from].mistakes.push(Mistake::at(&file, None, &key, format!("found \"{reader}\""), expected));

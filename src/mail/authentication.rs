@@ -55,7 +55,7 @@ pub(crate) fn proof(fields: &Fields<'_>, address: Option<&str>, trusted: &[Strin
     }
     let proof = judge(&findings, from);
     if proof.result == ProofResult::Pass {
-        if fields.odd {
+        if fields.odd || !(is_sent_by(&findings, from) || is_covered(fields, from)) {
             return nothing;
         }
         // Whoever wrote the others: they can take away, and never give.
@@ -67,6 +67,34 @@ pub(crate) fn proof(fields: &Fields<'_>, address: Option<&str>, trusted: &[Strin
         }
     }
     proof
+}
+
+/// Whether a server of the domain itself handed the letter over (SPF): then nobody else passed it on.
+fn is_sent_by(findings: &[Finding], from: &str) -> bool {
+    let sender = |finding: &Finding| finding.of("smtp.mailfrom").and_then(|value| domain(value.rsplit('@').next()?));
+    let mut passed = findings.iter().filter(|finding| finding.method == "spf" && finding.result == "pass");
+    passed.any(|finding| sender(finding).is_some_and(|sender| is_below(&sender, from) || is_below(from, &sender)))
+}
+
+/// Whether the domain's signatures cover whom the letter is to and what it is about. What they don't name anybody can add
+/// to a letter that was sent to somebody else, and send it on: the signature holds.
+fn is_covered(fields: &Fields<'_>, from: &str) -> bool {
+    let named = ["to", "cc", "subject"].into_iter().filter(|name| fields.has(name));
+    let named: Vec<&str> = named.collect();
+    fields.all("dkim-signature").all(|signature| {
+        let text = signature.text();
+        let tag = |name: &str| {
+            let tags = text.split(';').filter_map(|tag| tag.split_once('='));
+            tags.map(|(key, value)| (key.trim(), value)).find(|(key, _)| *key == name).map(|(_, value)| value)
+        };
+        let signer = tag("d").and_then(|signer| domain(signer.trim()));
+        if !signer.is_some_and(|signer| is_below(&signer, from) || is_below(from, &signer)) {
+            return true;
+        }
+        let covered = tag("h").unwrap_or_default().to_ascii_lowercase();
+        let covered: Vec<&str> = covered.split(':').map(str::trim).collect();
+        named.iter().all(|name| covered.contains(name))
+    })
 }
 
 fn is_trusted(server: &str, trusted: &[String]) -> bool {

@@ -1,5 +1,6 @@
 //! Reading a mailbox over IMAP. All timers are ours: a library's restart whenever the server says anything.
 
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use async_imap::error::Error;
@@ -15,12 +16,14 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use super::account::{Account, Login, Tls};
-use base::{Secret, tls};
+use base::{Secret, text, tls};
 
 /// An answer to a command comes within this.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// A server without an index reads every letter for a search.
 const SEARCH: Duration = Duration::from_secs(60);
+/// What is kept of a server's own words.
+const MOST_SAID: usize = 300;
 /// A letter comes within this.
 const LETTER: Duration = Duration::from_secs(120);
 
@@ -121,7 +124,15 @@ impl ImapSession {
     }
 
     fn failed(server: &str, e: &Error) -> ImapError {
-        ImapError::Later { server: server.to_owned(), why: e.to_string() }
+        // What the library can't read it repeats, and that may be somebody's letter.
+        let why = match e {
+            Error::Parse(_) => "its answer can't be read".to_owned(),
+            Error::Io(e) if matches!(e.kind(), ErrorKind::Other | ErrorKind::InvalidData) => {
+                "its answer can't be read, or the connection broke".to_owned()
+            }
+            e => text::truncate(&e.to_string(), MOST_SAID),
+        };
+        ImapError::Later { server: server.to_owned(), why }
     }
 
     /// Runs something that ends within a time, or the connection is dead.

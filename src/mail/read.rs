@@ -184,8 +184,8 @@ fn digest(fields: &Fields<'_>, message_id: Option<&str>, address: &str, subject:
         hash.update((text.len() as u64).to_be_bytes());
         hash.update(text);
     }
-    // Servers end lines each in their own way.
-    let body: Vec<u8> = body.trim_ascii_end().iter().copied().filter(|byte| *byte != b'\r').collect();
+    // Servers end lines each in their own way, and a signature holds whatever blanks are added.
+    let body: Vec<u8> = body.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect();
     hash.update(body);
     text::hex(&hash.finalize()[..16])
 }

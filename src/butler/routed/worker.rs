@@ -471,8 +471,8 @@ fn trigger_of(claimed: &Claimed<Part>, route: &Route, cut_off: Option<&(Vec<Stri
 const PROGRAMS: &str = "webhook";
 
 /// How a session is told that an answer would reach nobody.
-const HOW_TO_TELL: &str = "A program sent this, and nobody reads an answer there. Tell the owner what they should know \
-with `notify`, intent `send`.";
+const HOW_TO_TELL: &str = "A program sent this, and waits for no answer. Tell the owner what they should know with \
+`notify`, intent `send`.";
 
 /// How an interactive session is told to answer. The styles stand in the shared AGENTS.md.
 const HOW_TO_ANSWER: &str = "A person waits for your answer. Answer with `notify`: intent `reply` with a message, \

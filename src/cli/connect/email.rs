@@ -12,10 +12,7 @@ use base::Secret;
 use config::{Environment, Overrides};
 use modules::ModuleError;
 use modules::email::{MailTrial, try_account};
-use offline::setup::{MailboxSettings, connect_email, mailbox_named};
-
-/// The name under which the first mailbox's password is stored.
-const PASSWORD: &str = "BUTLER_EMAIL_PASSWORD";
+use offline::setup::{KnownMailbox, MAILBOX_PASSWORD, MailboxSettings, connect_email, mailboxes, owners_identity};
 
 /// Servers of providers that many people have: the end of the address, IMAP, SMTP, and whether it keeps what is sent.
 const PROVIDERS: [(&str, &str, &str, bool); 10] = [
@@ -61,6 +58,23 @@ pub(super) struct Typed {
     args: EmailArgs,
     address: String,
     password: Secret<String>,
+    /// Under which the password is stored.
+    secret: String,
+    /// The settings have the mailbox already.
+    known: bool,
+}
+
+/// The name under which a mailbox's password is stored: no other one's.
+fn secret_for(name: &str, known: &[KnownMailbox]) -> String {
+    if let Some(own) = known.iter().find(|mailbox| mailbox.name == name) {
+        return own.secret.clone();
+    }
+    let wanted =
+        if name == "home" { String::new() } else { format!("_{}", name.to_ascii_uppercase().replace('-', "_")) };
+    let taken = |secret: &String| known.iter().any(|mailbox| mailbox.secret == *secret);
+    let numbered = (2..).map(|n| format!("{MAILBOX_PASSWORD}{wanted}_{n}"));
+    let mut names = std::iter::once(format!("{MAILBOX_PASSWORD}{wanted}")).chain(numbered);
+    names.find(|secret| !taken(secret)).unwrap_or_default()
 }
 
 /// Asks for what only the owner knows.
@@ -82,13 +96,15 @@ pub(super) fn ask(args: EmailArgs, (overrides, environment): &(Overrides, Enviro
         ));
     }
     // Before anything is stored: the password of the other one would be gone.
-    let there = mailbox_named(overrides, environment, &args.name)?;
-    if let Some(other) = there.filter(|other| !other.eq_ignore_ascii_case(&address)) {
-        let why = format!("The mailbox `{}` is {other} already, and nothing was changed.", args.name);
+    let known = mailboxes(overrides, environment)?;
+    let own = known.iter().find(|mailbox| mailbox.name == args.name);
+    if let Some(other) = own.filter(|other| !other.address.eq_ignore_ascii_case(&address)) {
+        let why = format!("The mailbox `{}` is {} already, and nothing was changed.", args.name, other.address);
         return Err(Problem::usage(why, "Give this one a name of its own with --name."));
     }
+    let (secret, known) = (secret_for(&args.name, &known), own.is_some());
     let password = prompt::secret("Its password; many providers want one made for a single program (not shown)")?;
-    Ok(Typed { args, address, password: Secret::new(password.expose().trim().to_owned()) })
+    Ok(Typed { args, address, password: Secret::new(password.expose().trim().to_owned()), secret, known })
 }
 
 /// The servers that an address's provider is known for, or that it most likely has.
@@ -102,7 +118,7 @@ fn guessed(address: &str) -> (String, String, bool) {
 
 pub(super) async fn email(
     caller: Caller,
-    Typed { args, address, password }: Typed,
+    Typed { args, address, password, secret, known }: Typed,
     (overrides, environment): (Overrides, Environment),
 ) -> Outcome {
     let out = &caller.out;
@@ -132,14 +148,13 @@ pub(super) async fn email(
     if trusted.is_none() {
         out.aside("Until `trusted_servers` names the server that checks senders, every sender is a stranger, you too.");
     }
-    let owner = match args.owner {
-        Some(owner) => owner,
-        None => prompt::line("Your own address, from which you write to the household (empty: none)", "")?,
-    };
-    let secret = if args.name == "home" {
-        PASSWORD.to_owned()
-    } else {
-        format!("{PASSWORD}_{}", args.name.to_ascii_uppercase().replace('-', "_"))
+    let owner = match (args.owner, owners_identity(&overrides, &environment, "email")) {
+        (Some(owner), _) => owner,
+        (None, Some(there)) => {
+            out.aside(&format!("You write from {there}, as butlerd.toml says; --owner changes that."));
+            String::new()
+        }
+        (None, None) => prompt::line("Your own address, from which you write to the household (empty: none)", "")?,
     };
     caller.got(caller.quick()?.secret_set(secret.clone(), password.into()).await)?;
     good(out, "the password is stored, encrypted");
@@ -158,17 +173,34 @@ pub(super) async fn email(
     for file in &changed {
         good(out, &format!("written: {}", file.display()));
     }
+    if known {
+        let file = "roster/switchboard/butler.toml";
+        out.aside(&format!("The settings of `{}` were there already and stay as they are: see {file}.", args.name));
+    }
     let said = json!({"status": "connected", "address": address, "owner": owner, "trusted_server": trusted, "changed": changed});
     out.answer(&said, |out, _| out.line("Restart butlerd, then write to the household."))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::guessed;
+    use super::*;
 
     #[test]
     fn servers_of_known_and_of_other_providers() {
         assert_eq!(guessed("a@Gmail.com"), ("imap.gmail.com".into(), "smtp.gmail.com".into(), true));
         assert_eq!(guessed("a@x.org"), ("imap.x.org".into(), "smtp.x.org".into(), false));
+    }
+
+    #[test]
+    fn no_mailbox_gets_another_ones_password() {
+        let known = |name: &str, secret: &str| KnownMailbox {
+            name: name.to_owned(),
+            address: "a@example.org".to_owned(),
+            secret: secret.to_owned(),
+        };
+        assert_eq!(secret_for("home", &[]), MAILBOX_PASSWORD);
+        assert_eq!(secret_for("home", &[known("home", "MINE")]), "MINE");
+        assert_eq!(secret_for("home", &[known("family", MAILBOX_PASSWORD)]), "BUTLER_EMAIL_PASSWORD_2");
+        assert_eq!(secret_for("a-b", &[known("a_b", "BUTLER_EMAIL_PASSWORD_A_B")]), "BUTLER_EMAIL_PASSWORD_A_B_2");
     }
 }

@@ -133,11 +133,11 @@ fn chain(letter: &Letter) -> Vec<&str> {
     chain
 }
 
-/// Whether its sender is who it says. The owner's own letter must be addressed to the household, too: a signature is as
-/// good on a letter to somebody else that is sent on to here.
+/// Whether its sender is who it says, and wrote to the household: a signature is as good on a letter to somebody else that
+/// is sent on to here.
 fn is_proven(letter: &Letter, around: &Around<'_>) -> bool {
     let addressed = letter.to.iter().chain(&letter.cc).any(|to| around.account.is_own(&to.address));
-    letter.proof.result == ProofResult::Pass && (addressed || !around.of_owner)
+    letter.proof.result == ProofResult::Pass && addressed
 }
 
 /// Whether somebody who may be answered by itself waits for that.

@@ -3,6 +3,7 @@
 
 mod account;
 mod channel;
+mod cursor;
 mod incoming;
 mod reading;
 mod settings;

@@ -4,19 +4,18 @@
 //! server begins to count anew, all that came since the last letter is looked at again: what was taken in is known by its
 //! own content. The mailbox itself is never changed, not even by marking a letter as read.
 
-use std::collections::BTreeMap;
 use std::sync::PoisonError;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 use tokio::time::sleep;
 
 use super::CHANNEL;
 use super::account::MailAccount;
+use super::cursor::{Again, BEGINNING, Cursor, Mark, PutOff};
 use super::incoming::{Around, delivery_of, envelope, is_own};
 use crate::connector::{Batch, Incoming, Source, SourceError, Unreadable};
 use crate::contract::ModuleContext;
@@ -31,33 +30,8 @@ const LOOK: Duration = Duration::from_secs(20);
 /// Letters of one look, and bytes of them, about.
 const MOST: usize = 20;
 const MOST_HELD: usize = 12 * 1024 * 1024;
-/// Of a letter that is too large.
-const BEGINNING: u32 = 1024 * 1024;
-/// Of a letter that the server does not give out in larger pieces.
-const HEAD: u32 = 16 * 1024;
-/// A letter that can't be fetched is tried so often whole, then its beginning, then its head, before the next one's turn.
-const FETCH_TRIES: [u32; 3] = [3, 5, 6];
-
-/// Where a folder is taken in up to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-struct Mark {
-    validity: u32,
-    next: u32,
-    /// When the newest letter came that was taken in, or the folder was looked at first.
-    at: Timestamp,
-    /// The server counts anew, and what was there by then is looked at once more.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    again: Option<Again>,
-}
-
-/// Letters that are looked at once more: those below `end` that came since.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-struct Again {
-    since: Timestamp,
-    end: u32,
-}
-
-type Cursor = BTreeMap<String, Mark>;
+/// A letter that can't be fetched is asked for so often at once: connections die for many reasons.
+const QUICK_TRIES: u32 = 3;
 
 pub(super) struct MailSource {
     account: MailAccount,
@@ -100,7 +74,7 @@ impl MailSource {
 
     /// Where a folder begins that was never looked at.
     fn begin(&self, folder: Folder, now: Timestamp) -> Mark {
-        let mut mark = Mark { validity: folder.validity, next: folder.next, at: now, again: None };
+        let mut mark = Mark { validity: folder.validity, next: folder.next, at: now, again: None, later: Vec::new() };
         if !self.account.backfill.is_zero() {
             let since = now - SignedDuration::try_from(self.account.backfill).unwrap_or(SignedDuration::ZERO);
             mark.again = Some(Again { since, end: folder.next });
@@ -118,7 +92,7 @@ impl MailSource {
             );
             // A day's room, because servers know days of their own zone alone.
             let again = Again { since: mark.at - SignedDuration::from_hours(48), end: folder.next };
-            *mark = Mark { validity: folder.validity, next: 1, at: mark.at, again: Some(again) };
+            *mark = Mark { validity: folder.validity, next: 1, at: mark.at, again: Some(again), later: Vec::new() };
         }
         if let Some(Again { since, end }) = mark.again {
             let (next, last) = (mark.next, end.saturating_sub(1).max(mark.next));
@@ -129,89 +103,105 @@ impl MailSource {
             }
             (mark.next, mark.again) = (mark.next.max(end), None);
         }
-        if folder.next > mark.next { session.from(mark.next).await } else { Ok(Vec::new()) }
+        if folder.next <= mark.next {
+            return Ok(Vec::new());
+        }
+        let found = session.from(mark.next).await?;
+        if found.is_empty() {
+            // They came and went.
+            mark.next = folder.next;
+        }
+        Ok(found)
     }
 
-    /// How often this letter could not be fetched.
-    fn missed(&self, id: &str) -> u32 {
-        let missed = self.missed.lock().unwrap_or_else(PoisonError::into_inner);
-        if missed.0 == id { missed.1 } else { 0 }
-    }
-
-    fn miss(&self, id: &str) {
-        let tries = self.missed(id) + 1;
-        *self.missed.lock().unwrap_or_else(PoisonError::into_inner) = (id.to_owned(), tries);
-    }
-
-    /// How much of a letter is asked for; `None`: the server does not give it out.
-    fn piece(&self, id: &str) -> Option<u32> {
-        let (tries, largest) = (self.missed(id), self.account.largest_letter);
-        let pieces = [largest, BEGINNING.min(largest), HEAD.min(largest)];
-        FETCH_TRIES.iter().zip(pieces).find(|(most, _)| tries < **most).map(|(_, piece)| piece)
+    /// Notes that a letter could not be fetched. Whether it is asked for again at once.
+    fn at_once(&self, id: &str) -> bool {
+        let mut missed = self.missed.lock().unwrap_or_else(PoisonError::into_inner);
+        let tries = if missed.0 == id { missed.1 + 1 } else { 1 };
+        *missed = (id.to_owned(), tries);
+        tries < QUICK_TRIES
     }
 
     /// Looks through the folders.
     async fn look(&self, mut session: ImapSession, cursor: &Cursor) -> Result<Looked, ImapError> {
-        let now = self.cx.clock.now();
         let (mut marks, mut messages, mut held) = (cursor.clone(), Vec::new(), 0);
-        // The first is open at the end, so that the server tells of it.
-        for name in self.account.folders.iter().rev() {
+        for (n, name) in self.account.folders.iter().enumerate() {
             let folder = match session.examine(name).await {
-                // The others go on; of the first its owner hears.
-                Err(ImapError::NoFolder(_)) if Some(name) != self.account.folders.first() => {
-                    tracing::warn!(account = self.account.address(), folder = name, "the mailbox has no such folder");
+                // The first goes on without the others; of itself its owner hears.
+                Err(why) if n > 0 => {
+                    tracing::warn!(account = self.account.address(), folder = name, %why, "a folder can't be opened");
                     continue;
                 }
                 opened => opened?,
             };
-            let mut mark = match marks.get(name) {
-                Some(mark) => *mark,
-                None => self.begin(folder, now),
-            };
-            let mut waiting = self.waiting(&mut session, folder, &mut mark).await?;
-            waiting.truncate(MOST);
-            for uid in waiting {
-                if held > MOST_HELD {
-                    break;
-                }
-                let id = format!("{name} {}:{uid}", mark.validity);
-                let Some(piece) = self.piece(&id) else {
-                    messages.push(Err(Unreadable { id, why: "the server does not give it out".to_owned() }));
-                    mark.next = uid.saturating_add(1);
-                    continue;
-                };
-                let fetched = match session.letter(uid, piece).await {
-                    Ok(fetched) => fetched,
-                    Err(e) => {
-                        self.miss(&id);
-                        marks.insert(name.clone(), mark);
-                        // What was read before it is handed in first; the connection is of no use any more.
-                        return match marks != *cursor {
-                            true => Ok(Looked { batch: Some(Batch { messages, cursor: json!(marks) }), session: None }),
-                            false => Err(e),
-                        };
-                    }
-                };
-                // Else somebody took it away in the meantime.
-                if let Some(mut stored) = fetched {
-                    let cut = stored.raw.len() >= piece as usize && stored.size as usize > stored.raw.len();
-                    if cut {
-                        stored.raw.truncate(BEGINNING as usize);
-                    }
-                    held += stored.raw.len();
-                    mark.at = mark.at.max(stored.received.unwrap_or(mark.at));
-                    match self.take(stored, (id, cut)).await? {
-                        Took::Message(message) => messages.push(Ok(message)),
-                        Took::Unreadable(why) => messages.push(Err(why)),
-                        Took::Nothing => {}
-                    }
-                }
-                mark.next = uid.saturating_add(1);
-            }
+            let mut mark = marks.remove(name).unwrap_or_else(|| self.begin(folder, self.cx.clock.now()));
+            let looked = self.look_into(&mut session, (name, folder), &mut mark, (&mut messages, &mut held)).await;
             marks.insert(name.clone(), mark);
+            if let Err(e) = looked {
+                // What was read before it is handed in first; the connection is of no use any more.
+                return match marks != *cursor {
+                    true => Ok(Looked { batch: Some(Batch { messages, cursor: json!(marks) }), session: None }),
+                    false => Err(e),
+                };
+            }
         }
-        let batch = (marks != *cursor).then(|| Batch { messages, cursor: json!(marks) });
+        let mut news = marks != *cursor;
+        // The first is open at the end, so that the server tells of it.
+        if let [first, _, ..] = self.account.folders.as_slice() {
+            let folder = session.examine(first).await?;
+            news |= marks.get(first).is_some_and(|mark| folder.validity != mark.validity || folder.next > mark.next);
+        }
+        let batch = news.then(|| Batch { messages, cursor: json!(marks) });
         Ok(Looked { batch, session: Some(session) })
+    }
+
+    /// Takes the letters of an open folder. An error: the connection is of no use any more; the mark is right all the same.
+    async fn look_into(
+        &self,
+        session: &mut ImapSession,
+        (name, folder): (&str, Folder),
+        mark: &mut Mark,
+        (messages, held): (&mut Vec<Result<Incoming, Unreadable>>, &mut usize),
+    ) -> Result<(), ImapError> {
+        let now = self.cx.clock.now();
+        let waiting = self.waiting(session, folder, mark).await?;
+        for uid in mark.due(now).into_iter().chain(waiting).take(MOST) {
+            if *held > MOST_HELD {
+                break;
+            }
+            let id = format!("{name} {}:{uid}", mark.validity);
+            let piece = mark.piece(uid, self.account.largest_letter);
+            let fetched = match session.letter(uid, piece).await {
+                Ok(fetched) => fetched,
+                Err(e) => {
+                    // Others come first from then on: one letter holds nobody up, and is not lost by that.
+                    if mark.waits(uid) || !self.at_once(&id) {
+                        tracing::warn!(letter = id, why = %e, "a letter is not given out by its server");
+                        if mark.put_off(uid, now) == PutOff::GivenUp {
+                            messages.push(Err(Unreadable { id, why: "its server did not give it out".to_owned() }));
+                        }
+                    }
+                    return Err(e);
+                }
+            };
+            // Else somebody took it away in the meantime.
+            if let Some(mut stored) = fetched {
+                let cut = stored.raw.len() >= piece as usize && stored.size as usize > stored.raw.len();
+                if cut {
+                    stored.raw.truncate(BEGINNING as usize);
+                }
+                *held += stored.raw.len();
+                // A server's clock may be ahead.
+                mark.at = mark.at.max(stored.received.unwrap_or(mark.at)).min(now.max(mark.at));
+                match self.take(stored, (id, cut)).await? {
+                    Took::Message(message) => messages.push(Ok(message)),
+                    Took::Unreadable(why) => messages.push(Err(why)),
+                    Took::Nothing => {}
+                }
+            }
+            mark.done(uid);
+        }
+        Ok(())
     }
 
     /// A letter in the household's words.

@@ -67,6 +67,16 @@ impl Template {
         Some(Self(pieces))
     }
 
+    /// Whether it has places, and the body has nothing for any of them.
+    fn finds_nothing(&self, body: &Value) -> bool {
+        let mut places = self.0.iter().filter_map(|piece| match piece {
+            Piece::Place(pointer) => Some(pointer),
+            Piece::Words(_) => None,
+        });
+        let blank = |pointer: &Pointer| pointer.of(body).is_none_or(|found| found.trim().is_empty());
+        places.clone().next().is_some() && places.all(blank)
+    }
+
     /// With what the body has; nothing stands for what it lacks. What is put in is not looked through for more places.
     pub fn fill(&self, body: &Value) -> String {
         let mut filled = String::new();
@@ -197,14 +207,16 @@ impl Mapping {
             return Reading::Skipped;
         }
         let words = self.text.fill(body);
-        if text::clean(&words).trim().is_empty() {
+        if self.text.finds_nothing(body) || text::clean(&words).trim().is_empty() {
             return Reading::Empty;
         }
         let from = self.from.as_ref().and_then(|from| from.of(body));
         let identity = from.as_ref().map_or_else(|| self.name.clone(), |from| format!("{}:{from}", self.name));
         let thread = self.thread.as_ref().and_then(|place| place.of(body));
         let thread = thread.map(|id| if id.len() <= LONGEST_ID { id } else { hashed(&[id.as_bytes()]) });
-        let (trusted, method) = self.authenticated;
+        // Nobody is named: it must not be taken for whoever has the inbound's own name.
+        let nobody = self.from.is_some() && from.is_none();
+        let (trusted, method) = (self.authenticated.0 && !nobody, self.authenticated.1);
         let envelope = json!({
             "schema_version": "ingest.v1",
             "source": {"channel": NAME, "provider": NAME, "endpoint_identity": self.name},

@@ -88,7 +88,8 @@ impl WebhookChannel {
         if delivery.intent != Intent::Send {
             let end = delivery.endpoint.as_deref().unwrap_or("nobody");
             return format!(
-                "nobody reads an answer there: the program behind the webhook `{end}` only hands messages in; what the                  owner should know is sent with notify, intent send"
+                "nobody reads an answer there: the program behind the webhook `{end}` only hands messages in; what the owner should \
+                 know is sent with notify, intent send"
             );
         }
         let known: Vec<&str> = self.ends.keys().map(String::as_str).collect();

@@ -28,6 +28,9 @@ pub fn connect_telegram(
     connect(overrides, environment, (&["telegram"], &section), Some(("telegram", account)))
 }
 
+/// The name under which a mailbox's password is stored, if its settings don't say another.
+pub const MAILBOX_PASSWORD: &str = "BUTLER_EMAIL_PASSWORD";
+
 /// What is known of a mailbox that is connected.
 #[derive(Clone, Copy, Debug)]
 pub struct MailboxSettings<'a> {
@@ -73,16 +76,34 @@ pub fn connect_email(
     connect(overrides, environment, (&at, &section), owner.map(|owner| ("email", owner)))
 }
 
-/// The address of the mailbox that the settings have under this name.
-pub fn mailbox_named(
-    overrides: &Overrides,
-    environment: &Environment,
-    name: &str,
-) -> Result<Option<String>, SetupError> {
+/// A mailbox that the settings have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownMailbox {
+    pub name: String,
+    pub address: String,
+    /// The name under which its password is stored.
+    pub secret: String,
+}
+
+/// The mailboxes that the settings have.
+pub fn mailboxes(overrides: &Overrides, environment: &Environment) -> Result<Vec<KnownMailbox>, SetupError> {
     let (_, _, document) = files_of(&settings(overrides, environment)?, CORE_BUTLERS[0])?;
-    let place = ["modules", "email", "accounts", name, "address"];
-    let found = place.iter().try_fold(document.as_item(), |at, name| at.get(name));
-    Ok(found.and_then(Item::as_str).map(str::to_owned))
+    let place = ["modules", "email", "accounts"];
+    let accounts = place.iter().try_fold(document.as_item(), |at, name| at.get(name));
+    let accounts = accounts.and_then(Item::as_table_like);
+    let known = accounts.into_iter().flat_map(|accounts| accounts.iter()).map(|(name, account)| {
+        let text = |key: &str| account.get(key).and_then(Item::as_str).map(str::to_owned);
+        let secret = text("password").unwrap_or_else(|| MAILBOX_PASSWORD.to_owned());
+        KnownMailbox { name: name.to_owned(), address: text("address").unwrap_or_default(), secret }
+    });
+    Ok(known.collect())
+}
+
+/// Who the owner is on a channel, as the settings say.
+pub fn owners_identity(overrides: &Overrides, environment: &Environment, channel: &str) -> Option<String> {
+    let text = fs::read_to_string(look(overrides, environment).settings).ok()?;
+    let document: DocumentMut = text.parse().ok()?;
+    document.get("owner")?.get("identities")?.get(channel)?.as_str().map(str::to_owned)
 }
 
 /// A text as TOML has it.

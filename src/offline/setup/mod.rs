@@ -13,7 +13,9 @@ mod start;
 mod tool;
 
 pub use butler::{NewButler, new_butler};
-pub use connect::{MailboxSettings, connect_email, connect_telegram, mailbox_named};
+pub use connect::{
+    KnownMailbox, MAILBOX_PASSWORD, MailboxSettings, connect_email, connect_telegram, mailboxes, owners_identity,
+};
 pub use ready::{Added, add_ready, ready_names};
 pub use service::{ROSTER, SETTINGS, Service, install, obstacle, unit};
 pub use shipped::{names as shipped_butlers, unpack};
