@@ -1,7 +1,7 @@
 use super::*;
-use crate::{Letter, ReadOptions};
+use crate::{ParsedMail, ReadOptions};
 
-fn read(header: &str) -> Letter {
+fn read(header: &str) -> ParsedMail {
     let options = ReadOptions {
         trusted_servers: vec!["mx.example.org".to_owned(), "MX2.example.org".to_owned()],
         most_text: 1_000,

@@ -104,7 +104,7 @@ pub struct Proof {
 
 /// One letter.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Letter {
+pub struct ParsedMail {
     /// Without angle brackets. `None`: it has none that is one.
     pub message_id: Option<String>,
     /// The letters that it answers.

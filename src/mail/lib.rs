@@ -30,6 +30,8 @@ pub use account::{Account, AddressError, Login, Protocol, ServerAddress, Tls, is
 pub use authentication::results_server;
 pub use compose::{Draft, answer_subject, bare_subject, compose};
 pub use html::{Shown, shown};
-pub use letter::{Automatic, DeliveryReport, Letter, Mailbox, Part, Proof, ProofResult, ReadError, ReadOptions, Words};
+pub use letter::{
+    Automatic, DeliveryReport, Mailbox, ParsedMail, Part, Proof, ProofResult, ReadError, ReadOptions, Words,
+};
 pub use quoted::split;
 pub use read::read;

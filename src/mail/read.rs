@@ -17,7 +17,7 @@ use super::decode;
 use super::fields::Fields;
 use super::ids::ids;
 use super::invitations::invitations;
-use super::letter::{Letter, Mailbox, ReadError, ReadOptions, Words};
+use super::letter::{Mailbox, ParsedMail, ReadError, ReadOptions, Words};
 use super::mime::Tree;
 use super::quoted;
 use super::reports::reports;
@@ -37,7 +37,7 @@ const LONGEST_SUBJECT: usize = 1_000;
 ///
 /// # Errors
 /// The bytes are no letter.
-pub fn read(raw: &[u8], options: &ReadOptions) -> Result<Letter, ReadError> {
+pub fn read(raw: &[u8], options: &ReadOptions) -> Result<ParsedMail, ReadError> {
     // Nothing here panics that is known. A stranger's letter must not end the daemon if something does.
     catch_unwind(AssertUnwindSafe(|| letter(raw, options))).unwrap_or_else(|panic| {
         let said = panic.downcast_ref::<String>().cloned();
@@ -46,7 +46,7 @@ pub fn read(raw: &[u8], options: &ReadOptions) -> Result<Letter, ReadError> {
     })
 }
 
-fn letter(raw: &[u8], options: &ReadOptions) -> Result<Letter, ReadError> {
+fn letter(raw: &[u8], options: &ReadOptions) -> Result<ParsedMail, ReadError> {
     let (fields, rest) = Fields::parse(raw);
     if fields.is_empty() {
         return Err(ReadError::NoHeader);
@@ -70,7 +70,7 @@ fn letter(raw: &[u8], options: &ReadOptions) -> Result<Letter, ReadError> {
     let (more_text, hidden) = (body.cut, hidden + body.hidden);
     let words = words(quoted::split(&body.text), options.most_text, hidden, more_text);
     let answered: Vec<String> = in_reply_to.iter().chain(references.last()).cloned().collect();
-    let letter = Letter {
+    let letter = ParsedMail {
         message_id,
         in_reply_to,
         references,

@@ -34,7 +34,7 @@ enum Test {
         any_case: bool,
     },
     Is(Vec<Selector>),
-    Not(Vec<Selector>),
+    Negated(Vec<Selector>),
     Root,
     Link,
     Checked,
@@ -338,7 +338,7 @@ impl<'a> Reader<'a> {
                     (0..3).for_each(|at| self.specificity[at] += most[at]);
                 }
                 if self.sure {
-                    return Some(if name == "not" { Test::Not(list) } else { Test::Is(list) });
+                    return Some(if name == "not" { Test::Negated(list) } else { Test::Is(list) });
                 }
             }
             "nth-child" | "nth-last-child" | "nth-of-type" | "nth-last-of-type" => {
@@ -475,7 +475,7 @@ impl Test {
                 }
             }
             Self::Is(list) => list.iter().any(|one| one.means(tree, node, work)),
-            Self::Not(list) => !list.iter().any(|one| one.means(tree, node, work)),
+            Self::Negated(list) => !list.iter().any(|one| one.means(tree, node, work)),
             Self::Root => *ns == ns!(html) && &**name == "html",
             Self::Link => &**name == "a" && tree.attribute(node, "href").is_some(),
             Self::Checked => tree.attribute(node, "checked").is_some(),

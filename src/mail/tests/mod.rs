@@ -5,7 +5,7 @@ mod robust;
 
 use std::time::Duration;
 
-use crate::{Letter, ReadError, ReadOptions};
+use crate::{ParsedMail, ReadError, ReadOptions};
 
 #[path = "../../../tests/it/support/hostile_mail.rs"]
 mod hostile;
@@ -25,16 +25,16 @@ fn options() -> ReadOptions {
     }
 }
 
-fn try_read(raw: impl AsRef<[u8]>) -> Result<Letter, ReadError> {
+fn try_read(raw: impl AsRef<[u8]>) -> Result<ParsedMail, ReadError> {
     crate::read(raw.as_ref(), &options())
 }
 
-fn read(raw: impl AsRef<[u8]>) -> Letter {
+fn read(raw: impl AsRef<[u8]>) -> ParsedMail {
     let raw = raw.as_ref();
     try_read(raw).unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(raw)))
 }
 
 /// A letter from Ada with the given further header fields and body.
-fn from_ada(rest: &str) -> Letter {
+fn from_ada(rest: &str) -> ParsedMail {
     read(format!("From: Ada <ada@example.org>\r\nTo: house@example.org\r\nSubject: Hi\r\n{rest}"))
 }

@@ -1,13 +1,13 @@
 //! Letters in the shapes that ordinary programs give them, each with what it must read as.
 
 use super::{from_ada, read};
-use crate::{Automatic, Letter};
+use crate::{Automatic, ParsedMail};
 
 const HEAD: &str = "Message-ID: <1@example.org>\r\nFrom: Ada <ada@example.org>\r\nTo: house@example.org\r\n\
     Subject: Hi\r\nDate: Tue, 3 Mar 2026 10:00:00 +0100\r\nMIME-Version: 1.0\r\n";
 
 /// What is looked at of each: subject, new words, files, whether a machine wrote it.
-fn told(letter: &Letter) -> String {
+fn told(letter: &ParsedMail) -> String {
     let files: Vec<String> =
         letter.files.iter().map(|file| format!("{} {} {}", file.name, file.media_type, file.size)).collect();
     let automatic = letter.automatic.map(|automatic| format!("{automatic:?}")).unwrap_or_default();

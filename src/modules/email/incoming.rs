@@ -12,7 +12,7 @@ use super::CHANNEL;
 use super::account::MailAccount;
 use super::settings::{Answers, Bulk};
 use base::text;
-use mail::{Automatic, Letter, Part, ProofResult, bare_subject};
+use mail::{Automatic, ParsedMail, Part, ProofResult, bare_subject};
 use sha2::{Digest, Sha256};
 
 /// What is kept of a subject.
@@ -39,20 +39,20 @@ pub(super) fn letter_of(event: &str) -> Option<&str> {
 }
 
 /// Whether the household wrote it itself, and finds it in its own mailbox.
-pub(super) fn is_own(letter: &Letter, account: &MailAccount) -> bool {
+pub(super) fn is_own(letter: &ParsedMail, account: &MailAccount) -> bool {
     letter.from.address.eq_ignore_ascii_case(account.address())
         && letter.message_id.as_deref().is_some_and(|id| delivery_of(id, account.domain()).is_some())
 }
 
 /// The first letter of its thread, as far as it says so.
-fn root(letter: &Letter) -> Option<&str> {
+fn root(letter: &ParsedMail) -> Option<&str> {
     let named = letter.references.first().or(letter.in_reply_to.first());
     named.map(String::as_str)
 }
 
 /// The thread that it belongs to. An answer that names no letter goes on with its sender's others of that subject: what
 /// is in the mailbox does not matter, so that it is the same thread whenever it is read.
-fn thread(letter: &Letter) -> String {
+fn thread(letter: &ParsedMail) -> String {
     if let Some(root) = root(letter) {
         return root.to_owned();
     }
@@ -75,7 +75,7 @@ pub(super) struct Around<'a> {
 }
 
 /// The letter in the household's words.
-pub(super) fn envelope(letter: &Letter, around: &Around<'_>) -> Map<String, Value> {
+pub(super) fn envelope(letter: &ParsedMail, around: &Around<'_>) -> Map<String, Value> {
     let account = around.account;
     let id = event_id(letter);
     let proven = is_proven(letter, around);
@@ -118,12 +118,12 @@ pub(super) fn envelope(letter: &Letter, around: &Around<'_>) -> Map<String, Valu
 }
 
 /// What a letter is known again by: its own id, and what it says, because ids can be made up.
-pub(super) fn event_id(letter: &Letter) -> String {
+pub(super) fn event_id(letter: &ParsedMail) -> String {
     format!("{}#{}", letter.message_id.as_deref().unwrap_or_default(), letter.digest)
 }
 
 /// The letters before it and itself, for whoever answers.
-fn chain(letter: &Letter) -> Vec<&str> {
+fn chain(letter: &ParsedMail) -> Vec<&str> {
     let before = letter.references.iter().chain(letter.in_reply_to.iter().filter(|id| !letter.references.contains(id)));
     let mut chain: Vec<&str> = before.map(String::as_str).collect();
     // The first and the last are what programs look at.
@@ -135,13 +135,13 @@ fn chain(letter: &Letter) -> Vec<&str> {
 
 /// Whether its sender is who it says, and wrote to the household: a signature is as good on a letter to somebody else that
 /// is sent on to here.
-fn is_proven(letter: &Letter, around: &Around<'_>) -> bool {
+fn is_proven(letter: &ParsedMail, around: &Around<'_>) -> bool {
     let addressed = letter.to.iter().chain(&letter.cc).any(|to| around.account.is_own(&to.address));
     letter.proof.result == ProofResult::Pass && addressed
 }
 
 /// Whether somebody who may be answered by itself waits for that.
-fn waits_for_answer(letter: &Letter, around: &Around<'_>) -> bool {
+fn waits_for_answer(letter: &ParsedMail, around: &Around<'_>) -> bool {
     let account = around.account;
     let to_us = letter.to.iter().any(|to| account.is_own(&to.address));
     let alone = letter.to.len() + letter.cc.len() == 1;
@@ -169,7 +169,7 @@ struct Parts {
 }
 
 impl Parts {
-    fn of(letter: &Letter, around: &Around<'_>) -> Self {
+    fn of(letter: &ParsedMail, around: &Around<'_>) -> Self {
         let mut parts = Self { notes: Vec::new(), attachments: Vec::new() };
         let words = &letter.words;
         if !words.quoted.trim().is_empty() {
@@ -212,7 +212,7 @@ impl Parts {
     }
 
     /// The text to act on.
-    fn text(&self, letter: &Letter, around: &Around<'_>, subject: &str) -> String {
+    fn text(&self, letter: &ParsedMail, around: &Around<'_>, subject: &str) -> String {
         let mut lines = vec![format!("Subject: {}", if subject.is_empty() { "(none)" } else { subject })];
         let others = letter.to.iter().chain(&letter.cc).map(|mailbox| mailbox.address.as_str());
         let others: Vec<&str> = others.filter(|a| !around.account.is_own(a)).take(20).collect();

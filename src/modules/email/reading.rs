@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::account::MailAccount;
 use crate::contract::ModuleError;
 use mail::imap::{ImapError, ImapSession, Purpose, Stored, quoted};
-use mail::{Draft, Letter, ProofResult, answer_subject, compose, is_address};
+use mail::{Draft, ParsedMail, ProofResult, answer_subject, compose, is_address};
 use tools::{Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
 
 const SEARCH: &str = "email_search_inbox";
@@ -129,7 +129,7 @@ async fn find(call: ToolCall, accounts: Arc<Vec<MailAccount>>) -> Result<Value, 
     Ok(json!({"mailbox": account.address(), "found": all, "letters": letters}))
 }
 
-fn read_letter(account: &MailAccount, stored: &Stored) -> Option<Letter> {
+fn read_letter(account: &MailAccount, stored: &Stored) -> Option<ParsedMail> {
     mail::read(&stored.raw, &account.options).ok()
 }
 
@@ -147,7 +147,11 @@ fn told(account: &MailAccount, validity: u32, stored: &Stored) -> Value {
 }
 
 /// The letter of this id; its mailbox stays open.
-async fn letter_of(session: &mut ImapSession, account: &MailAccount, id: &str) -> Result<(Stored, Letter), ToolError> {
+async fn letter_of(
+    session: &mut ImapSession,
+    account: &MailAccount,
+    id: &str,
+) -> Result<(Stored, ParsedMail), ToolError> {
     let gone = || {
         ToolError::refused("not_found", "There is no such letter (any more); email_search_inbox shows what there is.")
     };

@@ -21,7 +21,7 @@ use crate::connector::{Batch, Incoming, Source, SourceError, Unreadable};
 use crate::contract::ModuleContext;
 use base::TenantId;
 use mail::imap::{Folder, ImapError, ImapSession, Stored};
-use mail::{Automatic, Letter};
+use mail::{Automatic, ParsedMail};
 
 /// How long the server may tell nothing before it is asked whether it is still there. The other folders are looked at then.
 const WAIT: Duration = Duration::from_secs(45);
@@ -228,7 +228,7 @@ impl MailSource {
 
     /// Notes what a server reports of letters that the household sent. Anybody can write such a report, so that nothing of
     /// its words goes on.
-    async fn report(&self, letter: &Letter) -> Result<(), ImapError> {
+    async fn report(&self, letter: &ParsedMail) -> Result<(), ImapError> {
         for report in letter.reports.iter().filter(|report| report.action == "failed") {
             let about = report.message_id.as_deref().and_then(|id| delivery_of(id, self.account.domain()));
             let Some(delivery) = about else { continue };
