@@ -295,11 +295,6 @@ impl ImapSession {
         Ok(Self { session, capabilities, server })
     }
 
-    /// Asks for nothing, so that the server answers, and tells what is new.
-    pub async fn ask(&mut self) -> Result<(), ImapError> {
-        Self::within(&self.server, PATIENCE, self.session.noop()).await
-    }
-
     /// Puts a letter into a folder, whose name is the server's own writing. `flags` such as `(\\Seen)`.
     pub async fn put(&mut self, folder: &str, flags: &str, raw: &[u8]) -> Result<(), ImapError> {
         Self::within(&self.server, LETTER, self.session.append(folder, Some(flags), None, raw)).await

@@ -106,14 +106,14 @@ fn signatures_are_apart() {
 fn what_html_quotes_is_told_as_well() {
     let html = "<div>Yes, <b>do it</b>.</div><div class=gmail_quote><div class=gmail_attr>On Mon, 3 May 2024 Ada wrote:<br>\
                 </div><blockquote>OLD</blockquote></div>";
-    let words = split(&crate::shown(html, 1000).text);
+    let words = split(&crate::html::shown(html, 1000).text);
     assert_eq!(
         (words.new.as_str(), words.quoted.as_str()),
         ("Yes, do it.", "> On Mon, 3 May 2024 Ada wrote:\n>\n> OLD")
     );
     let html = "<p>Yes.</p><div style='border-top:solid #E1E1E1 1.0pt'><p><b>From:</b> Ada &lt;ada@example.org&gt;<br>\
                 <b>Sent:</b> Monday<br><b>To:</b> Bob<br><b>Subject:</b> Hi</p></div><p>OLD</p>";
-    let words = split(&crate::shown(html, 1000).text);
+    let words = split(&crate::html::shown(html, 1000).text);
     assert_eq!(words.new, "Yes.");
     assert!(words.quoted.ends_with("OLD"), "{words:?}");
 }

@@ -118,7 +118,7 @@ pub(super) fn envelope(letter: &ParsedMail, around: &Around<'_>) -> Map<String, 
 }
 
 /// What a letter is known again by: its own id, and what it says, because ids can be made up.
-pub(super) fn event_id(letter: &ParsedMail) -> String {
+fn event_id(letter: &ParsedMail) -> String {
     format!("{}#{}", letter.message_id.as_deref().unwrap_or_default(), letter.digest)
 }
 
