@@ -85,9 +85,10 @@ fn text(bytes: Vec<u8>) -> io::Result<Secret<String>> {
 fn typed(question: &str) -> io::Result<Secret<String>> {
     let stdin = io::stdin();
     let mut stderr = io::stderr();
+    // Before anybody is asked: what is typed earlier is thrown away, and who answers at once would be cut short.
+    let quiet = Quiet::new(stdin.as_fd().try_clone_to_owned()?)?;
     write!(stderr, "{question}: ")?;
     stderr.flush()?;
-    let quiet = Quiet::new(stdin.as_fd().try_clone_to_owned()?)?;
     let read = keys(&mut stdin.lock());
     drop(quiet);
     writeln!(stderr)?;
