@@ -7,6 +7,7 @@
 mod approvals;
 mod chat;
 mod client;
+mod contacts;
 mod deliveries;
 mod failure;
 mod ids;
@@ -39,6 +40,7 @@ mod work;
 /// The calls, for clients: one trait for each part of the daemon.
 pub mod api {
     pub use super::approvals::ApprovalsApiClient;
+    pub use super::contacts::ContactsApiClient;
     pub use super::deliveries::DeliveriesApiClient;
     pub use super::ids::IdsApiClient;
     pub use super::inbox::InboxApiClient;
@@ -57,6 +59,7 @@ pub mod api {
 pub use self::approvals::{ActionPage, NewStandingRule, ProposalPage};
 pub use self::sessions::{CallRow, Cancelled, SessionDetail, SessionPage, SessionRow};
 pub use client::{Client, ClientError};
+pub use contacts::Pairing;
 pub use failure::Failure;
 pub use ids::{FoundIds, IdKind};
 pub use live::LiveEvent;

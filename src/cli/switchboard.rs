@@ -10,6 +10,7 @@ use super::out::{Out, Tone};
 use super::text::{count, one_line};
 use super::{Caller, Outcome};
 use admin::IdKind;
+use admin::api::ContactsApiClient;
 use inbox::SWITCHBOARD;
 
 /// `rules`
@@ -77,6 +78,12 @@ pub enum Contacts {
         /// No message has come through this channel yet
         #[arg(long)]
         new_channel: bool,
+    },
+    /// Invite a person: whoever opens the link, or shows the code, is known by this name from then on
+    Pair {
+        name: String,
+        #[arg(default_value = "telegram")]
+        channel: String,
     },
     /// Remove an identity
     Rm { channel: String, identity: String },
@@ -210,6 +217,18 @@ pub async fn contacts(caller: Caller, what: Contacts) -> Outcome {
             let args = json!({"name": name, "channel": channel, "identity": identity, "new_channel": new_channel});
             let added: Value = caller.tool(SWITCHBOARD, "contact_identity_add", args).await?;
             out.answer(&added, |out, _| out.line(&format!("{name} is known on {channel} as {identity}.")))
+        }
+        Contacts::Pair { name, channel } => {
+            caller.show(caller.quick()?.contacts_pair(name, channel).await, |out, made| {
+                // The link alone on standard output, so that it can be passed on.
+                out.line(made.link.expose());
+                let (name, channel) = (&made.name, &made.channel);
+                out.aside(&format!(
+                    "Give it to {name}, and to nobody else: the first account that opens it is theirs."
+                ));
+                out.aside(&format!("Or they write to the bot on {channel}: /start {}", made.code.expose()));
+                out.aside(&format!("It is good until {}, and not shown again.", out.moment(made.expires_at)));
+            })
         }
         Contacts::Rm { channel, identity } => {
             let args = json!({"channel": channel, "identity": identity});

@@ -452,6 +452,8 @@ pub struct AccountHealth<'a> {
     pub uptime: Duration,
     /// An object of numbers.
     pub counters: &'a Value,
+    /// What it can do, by name; `None`: as was said before.
+    pub capabilities: &'a Option<Value>,
 }
 
 /// How far a message has come.

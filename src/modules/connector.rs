@@ -124,6 +124,11 @@ pub trait Source: Send + Sync {
     /// Waits, for a bounded time, for what came behind the cursor. Dropped at a stop: it must change nothing that the
     /// next look needs. `None`: nothing was ever taken in.
     async fn fetch(&self, cursor: Option<&Value>) -> Result<Batch, SourceError>;
+    /// What the channel can do here, once it was opened: `pairs_at` is the address at which a pairing code is shown,
+    /// without the code.
+    fn capabilities(&self) -> Option<Value> {
+        None
+    }
     /// A message is committed. What is done here may be lost by a kill.
     fn taken(&self, _: &Incoming, _: &Accepted) {}
 }
@@ -144,6 +149,9 @@ impl<S: Source> Source for Arc<S> {
     }
     async fn fetch(&self, cursor: Option<&Value>) -> Result<Batch, SourceError> {
         (**self).fetch(cursor).await
+    }
+    fn capabilities(&self) -> Option<Value> {
+        (**self).capabilities()
     }
     fn taken(&self, message: &Incoming, accepted: &Accepted) {
         (**self).taken(message, accepted);
@@ -213,7 +221,14 @@ impl<S: Source> Connector<S> {
     async fn show(&self, state: &str, why: Option<&str>, began: Instant) {
         self.note(why);
         let counters = self.counted.lock().unwrap_or_else(PoisonError::into_inner).shown();
-        let health = AccountHealth { state, error: why, uptime: began.elapsed(), counters: &counters };
+        let capabilities = self.source.capabilities();
+        let health = AccountHealth {
+            state,
+            error: why,
+            uptime: began.elapsed(),
+            counters: &counters,
+            capabilities: &capabilities,
+        };
         if let Err(e) = self.account.report(&health).await {
             tracing::debug!(connector = self.source.kind(), error = %e, "a connector's state can't be written");
         }

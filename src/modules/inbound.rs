@@ -7,7 +7,7 @@ use tokio::sync::broadcast;
 use uuid::Uuid;
 
 use base::TenantId;
-use inbox::{AcceptError, Accepted, Account, Fate, HOUSE_CHANNELS, HandedInBy, Inbox, Live, Origin};
+use inbox::{AcceptError, Accepted, Account, Fate, HOUSE_CHANNELS, HandedInBy, Inbox, Live, Origin, Paired};
 use store::StoreError;
 
 /// Takes messages of the channels that the module's manifest declares. Cheap to clone.
@@ -69,6 +69,20 @@ impl Inbound {
     /// Whether this is the owner's own identity on the channel.
     pub fn is_owners(&self, tenant: &TenantId, channel: &str, identity: &str) -> bool {
         self.inbox.is_owners(tenant, channel, identity)
+    }
+
+    /// An account on one of the module's channels, which that has proven, shows a pairing code.
+    pub async fn pair(
+        &self,
+        tenant: &TenantId,
+        channel: &str,
+        identity: &str,
+        code: &str,
+    ) -> Result<Paired, StoreError> {
+        match self.channels.iter().any(|own| own == channel) {
+            true => self.inbox.pair(tenant, channel, identity, code).await,
+            false => Ok(Paired::Unknown),
+        }
     }
 
     /// What happens to messages from now on; the rows are the truth.

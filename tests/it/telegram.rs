@@ -401,3 +401,70 @@ async fn a_newcomer_connects_a_bot_by_its_token_and_one_press() {
     is_in_state(&daemon, "healthy").await;
     said(&api, ADA, "household").await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_code_makes_one_account_a_persons() {
+    const BEA: i64 = 77;
+    let (api, model) = (BotApi::start().await, butler().await);
+    let household = Household::with_model(&model).with_telegram(&api, "");
+    let daemon = started(&household).await;
+    is_in_state(&daemon, "healthy").await;
+    let invited = |name: &str| {
+        let (code, out, err) = tokio::task::block_in_place(|| household.cli(&["contacts", "pair", name, "--json"]));
+        assert_eq!(code, 0, "{out}{err}");
+        serde_json::from_str::<Value>(&out).expect("JSON")
+    };
+    let bea = invited("Bea");
+    let (code, link) = (bea["code"].as_str().expect("a code"), bea["link"].as_str().expect("a link"));
+    assert_eq!(link, format!("https://t.me/home_bot?start={code}"));
+    // Whoever guesses gets nowhere, and is not answered for ever.
+    for _ in 0..6 {
+        api.writes(66, "/start AAAAAA-AAAAAA");
+    }
+    said(&api, 66, "not good").await;
+    // The owner is nobody else.
+    api.writes(ADA, &format!("/start {code}"));
+    said(&api, ADA, "You are the owner").await;
+    api.writes(BEA, &format!("/start {}", code.to_lowercase().replace('-', "")));
+    said(&api, BEA, "Hello Bea!").await;
+    assert_eq!(api.said_to(66).len(), 5, "{:?}", api.said_to(66));
+    said(&api, ADA, "contacts rm telegram 77").await;
+    // Shown again it is the same account's; shown by another one it is nothing.
+    api.writes(BEA, &format!("/start {code}"));
+    api.writes(67, &format!("/start {code}"));
+    said(&api, 67, "not good").await;
+    assert_eq!(api.said_to(BEA).iter().filter(|text| text.starts_with("Hello Bea!")).count(), 2);
+    // One that is made for somebody else leaves the account as it is, and stays good.
+    let carl = invited("Carl");
+    let shown = format!("/start {}", carl["code"].as_str().expect("a code"));
+    api.writes(BEA, &shown);
+    said(&api, BEA, "by another name").await;
+    api.writes(78, &shown);
+    said(&api, 78, "Hello Carl!").await;
+    api.writes(BEA, "good morning");
+    said(&api, BEA, "Good morning").await;
+    let client = household.owner().await;
+    let known = "SELECT trust FROM switchboard.message_inbox";
+    let rows = client.query(known, &[]).await.expect("rows");
+    assert_eq!(rows.iter().map(|row| row.get(0)).collect::<Vec<String>>(), ["known"]);
+    // The owner heard of each once, and no code is kept.
+    said(&api, ADA, "Carl is known").await;
+    assert_eq!(api.said_to(ADA).iter().filter(|text| text.starts_with("Bea is known")).count(), 1);
+    let kept = "SELECT count(*) FROM shared.pairings p WHERE p::text LIKE '%' || $1 || '%'";
+    let plain = code.replace('-', "");
+    for text in [code, plain.as_str()] {
+        assert_eq!(client.query_one(kept, &[&text]).await.expect("a count").get::<_, i64>(0), 0);
+        assert!(!daemon.log().contains(text), "the log holds the code");
+    }
+    // An hour later a code is nothing.
+    let late = invited("Dora");
+    let past = "UPDATE shared.pairings SET expires_at = now() - interval '1 second' WHERE used_at IS NULL";
+    client.execute(past, &[]).await.expect("it is late");
+    api.writes(79, &format!("/start {}", late["code"].as_str().expect("a code")));
+    said(&api, 79, "not good").await;
+    // A channel that takes no codes says what to do instead.
+    let refused = ["contacts", "pair", "Eve", "email"];
+    let (ended, out, err) = tokio::task::block_in_place(|| household.cli(&refused));
+    assert!(ended != 0 && format!("{out}{err}").contains("contacts add NAME email IDENTITY"), "{out}{err}");
+    api.judge("telegram::a_code_makes_one_account_a_persons");
+}

@@ -128,12 +128,12 @@ pub async fn checkpoint(db: &mut Lease, lease: Uuid, cursor: &Value, now: Timest
 /// Notes how the holder of this lease is.
 pub async fn report(db: &mut Lease, lease: Uuid, health: &AccountHealth<'_>, now: Timestamp) -> Result<(), StoreError> {
     let sql = "UPDATE connector_registry SET state = $2, error_message = $3, uptime_s = $4, counters = $5,
-                   last_seen_at = $6, version = $7
+                   last_seen_at = $6, version = $7, capabilities = coalesce($8, capabilities)
                WHERE lease_id = $1";
-    let AccountHealth { state, error, uptime, counters } = health;
+    let AccountHealth { state, error, uptime, counters, capabilities } = health;
     let uptime = i64::try_from(uptime.as_secs()).unwrap_or(i64::MAX);
     let version = env!("CARGO_PKG_VERSION");
-    let noted = db.execute(sql, &[&lease, state, error, &uptime, counters, &now, &version]).await;
+    let noted = db.execute(sql, &[&lease, state, error, &uptime, counters, &now, &version, capabilities]).await;
     noted.map(drop).map_err(StoreError::query("noting how a connector is"))
 }
 

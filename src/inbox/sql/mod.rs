@@ -12,6 +12,7 @@ pub(super) mod fates;
 pub(super) mod limits;
 pub(super) mod mail;
 pub(super) mod messages;
+pub(super) mod pairings;
 pub(super) mod replies;
 pub(super) mod rules;
 pub(super) mod segments;

@@ -9,6 +9,7 @@ mod buttons;
 mod channel;
 mod connect;
 mod format;
+mod greeter;
 mod hook;
 mod incoming;
 mod reactions;
@@ -33,6 +34,7 @@ use buttons::Buttons;
 use channel::TelegramChannel;
 use config::{KeyMistake, Section};
 pub use connect::{TelegramAccount, TelegramBot};
+use greeter::Greeter;
 use hook::Hook;
 use inbox::SWITCHBOARD;
 use incoming::Reader;
@@ -185,7 +187,7 @@ impl TelegramModule {
             groups: self.settings.groups,
             allowed_chats: self.settings.allowed_chats.clone(),
         };
-        let does = (reactions.clone(), Buttons::new(&api, cx));
+        let does = (reactions.clone(), Buttons::new(&api, cx), Greeter::new(&api, cx));
         let source = TelegramSource::new(api, reader, does, self.settings.largest_file.0, cx.public_url.clone());
         Parts { source: Arc::new(source), reactions }
     }

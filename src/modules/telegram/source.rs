@@ -17,12 +17,13 @@ use uuid::Uuid;
 use super::CHANNEL;
 use super::api::{Api, ApiError, LARGEST_FILE};
 use super::buttons::Buttons;
+use super::greeter::Greeter;
 use super::incoming::{Reader, Reading};
 use super::reactions::Reactions;
 use super::types::{Message, Update};
 use crate::connector::{Batch, Incoming, Source, SourceError, Unreadable};
 use base::Secret;
-use inbox::Accepted;
+use inbox::{Accepted, PAIRS_AT};
 
 /// Where Telegram sends updates.
 pub(super) const PATH: &str = "/hooks/telegram/updates";
@@ -41,8 +42,6 @@ const FILE_TRIES: u32 = 4;
 /// Updates of one poll.
 const MOST: u32 = 100;
 
-const HELLO: &str = "Hello! This is a household's bot. Write what you need in your own words.";
-
 /// What an update brings.
 pub(super) enum Took {
     /// Nothing for a butler.
@@ -58,6 +57,7 @@ pub(super) struct TelegramSource {
     reader: Mutex<Reader>,
     reactions: Arc<Reactions>,
     buttons: Buttons,
+    greeter: Greeter,
     largest_file: u64,
     /// Where the world reaches the household; without it, Telegram is polled.
     public_url: Option<String>,
@@ -71,13 +71,13 @@ impl TelegramSource {
     pub fn new(
         api: Api,
         reader: Reader,
-        (reactions, buttons): (Arc<Reactions>, Buttons),
+        (reactions, buttons, greeter): (Arc<Reactions>, Buttons, Greeter),
         largest_file: u64,
         public_url: Option<String>,
     ) -> Self {
         let largest_file = largest_file.min(LARGEST_FILE);
         let (proof, missed) = (Mutex::default(), Mutex::default());
-        Self { api, reader: Mutex::new(reader), reactions, buttons, largest_file, public_url, proof, missed }
+        Self { api, reader: Mutex::new(reader), reactions, buttons, greeter, largest_file, public_url, proof, missed }
     }
 
     /// Whether these bytes prove that a request is Telegram's.
@@ -155,20 +155,6 @@ impl TelegramSource {
         *tries < FILE_TRIES
     }
 
-    /// Answers what needs no butler. Whether that was all.
-    async fn answered(&self, message: &Message) -> bool {
-        let text = message.text.as_deref().unwrap_or_default();
-        let is_start = text == "/start" || text.starts_with("/start ") || text == "/help";
-        if !message.chat.is_private() || !is_start || !self.reader().takes(message.chat.id) {
-            return false;
-        }
-        let hello = json!({"chat_id": message.chat.id, "text": HELLO});
-        if let Err(e) = self.api.call::<Value>("sendMessage", &hello).await {
-            tracing::debug!(error = %e, "a greeting was not sent");
-        }
-        true
-    }
-
     /// What an update brings; what needs no butler is answered.
     pub async fn take(&self, update: &Value) -> Took {
         let number = update["update_id"].to_string();
@@ -184,8 +170,12 @@ impl TelegramSource {
             (None, Some(message)) => (message, true),
             (None, None) => return Took::Nothing,
         };
-        if !edited && self.answered(message).await {
-            return Took::Nothing;
+        if !edited && message.chat.is_private() && self.reader().takes(message.chat.id) {
+            match self.greeter.answered(message).await {
+                Ok(true) => return Took::Nothing,
+                Ok(false) => {}
+                Err(e) => return Took::Later(e),
+            }
         }
         self.reading(message, edited).await
     }
@@ -266,6 +256,11 @@ impl Source for TelegramSource {
             }
         }
         Ok(batch)
+    }
+
+    fn capabilities(&self) -> Option<Value> {
+        let name = self.reader().username?;
+        Some(json!({PAIRS_AT: format!("https://t.me/{name}?start=")}))
     }
 
     fn taken(&self, message: &Incoming, accepted: &Accepted) {
