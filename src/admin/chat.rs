@@ -12,9 +12,8 @@ use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Incoming;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::{broadcast, mpsc};
-use tokio::time::{Instant, interval, sleep_until};
+use tokio::sync::mpsc;
+use tokio::time::interval;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -24,20 +23,15 @@ use access::{Edge, Holder};
 use base::{Trust, task};
 use butler::ButlerState;
 use inbox::{
-    AcceptError, Attachment, Authentication, Control, Envelope, Event, Follower, Inbox, Live, LiveUpdate, News,
-    Payload, Sender, Source, Tier,
+    AcceptError, Attachment, Authentication, Control, Envelope, Event, Following, Inbox, News, Payload, Sender, Source,
+    Tier,
 };
 use mcp::{BODY_TIMEOUT, Body, json_body, refusal_response, whole_body};
-use sessions::SessionEvent;
 
 /// The channel's name.
 const CHANNEL: &str = "chat";
 /// Where a message goes that names no thread.
 const THREAD: &str = "main";
-/// Rows are looked at this often even if nothing is heard.
-const LOOK: Duration = Duration::from_secs(1);
-/// What was told live before it was written is on record after about this long.
-const WRITTEN: Duration = Duration::from_millis(60);
 /// Between two signs of life.
 const ALIVE: Duration = Duration::from_secs(15);
 /// Files that go with one message.
@@ -125,8 +119,8 @@ impl Inbound<'_> {
         }
         let services = self.supervisor.services();
         let inbox = services.inbox.clone();
-        // Both before the message is there, so that nothing of it is missed.
-        let subscribed = Subscriptions { notices: inbox.live(), events: services.events.subscribe() };
+        // Before the message is there, so that nothing of it is missed.
+        let listening = inbox.listen();
         let tenant = self.grant.tenant.clone();
         let envelope = envelope(&inbox, label, message, butler);
         // Whoever holds an operator's token of a tenant is its owner, as for every other call.
@@ -145,7 +139,7 @@ impl Inbound<'_> {
             tracing::debug!(error = %e, "what stands before a message could not be hastened");
         }
         let first = News::Accepted { request_id: accepted.request_id, duplicate: accepted.duplicate };
-        self.stream(Follower::new(&inbox, &tenant, accepted.request_id), subscribed, first, &parts.headers)
+        self.stream(listening.follow(&tenant, accepted.request_id), first, &parts.headers)
     }
 
     /// `GET /api/chat/{request_id}`: the stream of a message that was accepted before, from its beginning.
@@ -158,7 +152,7 @@ impl Inbound<'_> {
         };
         let Some(id) = id else { return said(StatusCode::BAD_REQUEST, "invalid_id", "That is not a request_id.") };
         let services = self.supervisor.services();
-        let subscribed = Subscriptions { notices: services.inbox.live(), events: services.events.subscribe() };
+        let listening = services.inbox.listen();
         let entry = match services.inbox.entry(&self.grant.tenant, id).await {
             Ok(entry) => entry,
             Err(e) => {
@@ -171,8 +165,8 @@ impl Inbound<'_> {
         if !entry.is_some_and(|e| e.channel == CHANNEL && own(&e.sender)) {
             return said(StatusCode::NOT_FOUND, "not_found", "There is no message of this request_id in the chat.");
         }
-        let follower = Follower::new(&services.inbox, &self.grant.tenant, id);
-        self.stream(follower, subscribed, News::Accepted { request_id: id, duplicate: true }, headers)
+        let following = listening.follow(&self.grant.tenant, id);
+        self.stream(following, News::Accepted { request_id: id, duplicate: true }, headers)
     }
 
     /// Whether things can be handed to the butler; else 404 with those that can, or 503 while it starts.
@@ -191,21 +185,14 @@ impl Inbound<'_> {
         Err(json_body(StatusCode::NOT_FOUND, &answer))
     }
 
-    fn stream(
-        &self,
-        follower: Follower,
-        subscribed: Subscriptions,
-        first: News,
-        headers: &HeaderMap,
-    ) -> Response<Body> {
+    fn stream(&self, following: Following, first: News, headers: &HeaderMap) -> Response<Body> {
         let (out, mut told) = mpsc::channel::<Bytes>(WAITING);
         let mut own = HeaderMap::new();
         if let Some(token) = headers.get(AUTHORIZATION) {
             own.insert(AUTHORIZATION, token.clone());
         }
-        let writer =
-            StreamWriter { follower, out, edge: self.edge.clone(), headers: own, closing: self.closing.clone() };
-        task::spawn(task::Kind::Request, "chat", writer.write(subscribed, first));
+        let writer = StreamWriter { out, edge: self.edge.clone(), headers: own, closing: self.closing.clone() };
+        task::spawn(task::Kind::Request, "chat", writer.write(following, first));
         let frames = futures_util::stream::poll_fn(move |cx| told.poll_recv(cx));
         let body = StreamBody::new(frames.map(|bytes| Ok::<_, Infallible>(Frame::data(bytes))));
         let mut response = Response::new(body.boxed_unsync());
@@ -247,15 +234,8 @@ fn envelope(inbox: &Inbox, label: &str, message: Said, butler: Option<String>) -
     }
 }
 
-/// What a stream subscribes to.
-struct Subscriptions {
-    notices: broadcast::Receiver<Live>,
-    events: broadcast::Receiver<SessionEvent>,
-}
-
 /// Writes one stream.
 struct StreamWriter {
-    follower: Follower,
     out: mpsc::Sender<Bytes>,
     edge: Edge,
     /// The token, which is asked for again from time to time.
@@ -267,69 +247,32 @@ struct StreamWriter {
 struct Over;
 
 impl StreamWriter {
-    async fn write(mut self, mut subscribed: Subscriptions, first: News) {
-        let request = self.follower.request();
+    async fn write(self, mut following: Following, first: News) {
         let mut alive = interval(ALIVE);
         alive.reset();
-        let mut look_at = Instant::now();
         let closing = self.closing.clone();
         let ended = async {
             self.send(&first).await?;
             loop {
-                if Instant::now() >= look_at {
-                    self.look().await?;
-                    look_at = Instant::now() + LOOK;
-                }
-                tokio::select! {
-                    // A notice names a session before the session's events are judged.
-                    biased;
-                    () = self.out.closed() => return Err::<(), Over>(Over),
-                    live = subscribed.notices.recv() => match live {
-                        Ok(live) if live.request_id == request => {
-                            look_at = Instant::now();
-                            if let Some(news) = self.follower.noticed(live.kind) {
-                                self.send(&news).await?;
-                            }
+                let news = {
+                    let next = following.next();
+                    tokio::pin!(next);
+                    loop {
+                        tokio::select! {
+                            biased;
+                            () = self.out.closed() => return Err::<(), Over>(Over),
+                            news = &mut next => break news.ok_or(Over)?,
+                            _ = alive.tick() => self.live_on().await?,
                         }
-                        Ok(_) => {}
-                        Err(RecvError::Lagged(_)) => look_at = Instant::now(),
-                        Err(RecvError::Closed) => return Err(Over),
-                    },
-                    event = subscribed.events.recv() => match event {
-                        Ok(event) => match self.follower.heard(&event) {
-                            LiveUpdate::Nothing => {}
-                            LiveUpdate::News(news) => self.send(&news).await?,
-                            LiveUpdate::Gap => look_at = look_at.min(Instant::now() + WRITTEN),
-                        },
-                        Err(RecvError::Lagged(_)) => look_at = Instant::now(),
-                        Err(RecvError::Closed) => return Err(Over),
-                    },
-                    () = sleep_until(look_at) => {}
-                    _ = alive.tick() => self.live_on().await?,
-                }
+                    }
+                };
+                self.send(&news).await?;
             }
         };
         tokio::select! {
             _ = ended => {}
             () = closing.cancelled() => {}
         }
-    }
-
-    async fn look(&mut self) -> Result<(), Over> {
-        let news = match self.follower.look().await {
-            Ok(news) => news,
-            Err(e) => {
-                tracing::debug!(error = %e, "the state of a message can't be read right now");
-                return Ok(());
-            }
-        };
-        for one in news {
-            self.send(&one).await?;
-            if matches!(one, News::Ended { .. }) {
-                return Err(Over);
-            }
-        }
-        Ok(())
     }
 
     async fn live_on(&self) -> Result<(), Over> {

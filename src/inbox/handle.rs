@@ -18,7 +18,7 @@ use access::Grant;
 use base::text::plain_identity;
 use base::{Clock, RequestContext, RequestId, TenantId, Trust};
 use conversation::ConversationLog;
-use sessions::Spawner;
+use sessions::{SessionEvent, Spawner};
 use store::{Database, Store};
 
 /// The butler that the inbox belongs to.
@@ -40,6 +40,8 @@ pub struct InboxParts {
     pub node: String,
     /// What butlers keep of what was handed to them.
     pub handed: Arc<dyn HandedWork>,
+    /// What happens in sessions, as it happens.
+    pub events: broadcast::Sender<SessionEvent>,
 }
 
 /// Who hands in a message from outside.
@@ -171,6 +173,10 @@ impl Inbox {
     /// The name under which rows are claimed.
     pub fn node(&self) -> &str {
         &self.inner.parts.node
+    }
+
+    pub(super) fn events(&self) -> &broadcast::Sender<SessionEvent> {
+        &self.inner.parts.events
     }
 
     pub fn db(&self) -> &Arc<Database> {

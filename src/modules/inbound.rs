@@ -7,7 +7,7 @@ use tokio::sync::broadcast;
 use uuid::Uuid;
 
 use base::TenantId;
-use inbox::{AcceptError, Accepted, Account, Fate, HOUSE_CHANNELS, HandedInBy, Inbox, Live, Origin, Paired};
+use inbox::{AcceptError, Accepted, Account, Fate, Following, HOUSE_CHANNELS, HandedInBy, Inbox, Live, Origin, Paired};
 use store::StoreError;
 
 /// Takes messages of the channels that the module's manifest declares. Cheap to clone.
@@ -83,6 +83,11 @@ impl Inbound {
             true => self.inbox.pair(tenant, channel, identity, code).await,
             false => Ok(Paired::Unknown),
         }
+    }
+
+    /// Follows a message to its end.
+    pub fn follow(&self, tenant: &TenantId, request: Uuid) -> Following {
+        self.inbox.listen().follow(tenant, request)
     }
 
     /// What happens to messages from now on; the rows are the truth.

@@ -27,10 +27,10 @@ use mcp::{BindError, Listener};
 use modules::{Catalog, RouteTable};
 use outbox::{Outbox, OutboxParts, Owner};
 use process::{ChildUsers, Groups, Kernel, NoGroups, ProcessSupervisor};
-use sessions::SessionPermits;
 use sessions::budget::{Budgets, Ledger};
 use sessions::gateway::Gateway;
 use sessions::workspace::Workspaces;
+use sessions::{SessionEvent, SessionPermits};
 use store::cluster::{Cluster, ClusterError};
 use store::{Database, Presence, note_sizes, renew_every};
 use telemetry::{LogError, Metrics, start_log};
@@ -192,7 +192,13 @@ pub struct Hooks {
 }
 
 /// The desk of this household. It claims rows under a name that is the same after a restart and another one elsewhere.
-fn inbox(household: &Household, db: &Arc<Database>, clock: &Clock, data_dir: &Path) -> Inbox {
+fn inbox(
+    household: &Household,
+    db: &Arc<Database>,
+    clock: &Clock,
+    data_dir: &Path,
+    events: broadcast::Sender<SessionEvent>,
+) -> Inbox {
     let own = household.butlers.iter().find(|b| b.name.as_str() == SWITCHBOARD);
     let host = nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     Inbox::new(InboxParts {
@@ -203,6 +209,7 @@ fn inbox(household: &Household, db: &Arc<Database>, clock: &Clock, data_dir: &Pa
         schema: own.map_or_else(|| SWITCHBOARD.to_owned(), |own| own.db.schema.clone()),
         node: format!("{host}:{}", data_dir.display()),
         handed: Arc::new(HandedRows),
+        events,
     })
 }
 
@@ -295,7 +302,8 @@ async fn run(
     }
     let zone = config.owner.time_zone.time_zone().clone();
     let ledger = Ledger::new(ground.db.clone(), clock.clone(), zone);
-    let inbox = inbox(&household, &ground.db, &clock, &data_dir);
+    let events = broadcast::channel(EVENTS).0;
+    let inbox = inbox(&household, &ground.db, &clock, &data_dir, events.clone());
     let services = Arc::new(HouseholdServices {
         outbox: outbox(&household, &ground.db, &clock, &inbox),
         inbox,
@@ -313,7 +321,7 @@ async fn run(
             Some(url) => Metrics::tracing_to(url).map_err(|e| ServeError::Collector(e.to_string()))?,
             None => Metrics::default(),
         }),
-        events: broadcast::channel(EVENTS).0,
+        events,
         catalog,
         processes: ProcessSupervisor::with_groups(groups).map_err(|e| ServeError::Children(e.to_string()))?,
         permits: SessionPermits::new(config.spawner.max_sessions as usize),

@@ -12,13 +12,13 @@ use crate::support::receiver::read;
 use crate::support::{Daemon, Household, Terminal, eventually, http, model};
 
 /// A model that writes its answer in pieces, and the next one only when it may.
-struct SlowModel {
+pub struct SlowModel {
     url: String,
-    next: Arc<Notify>,
+    pub next: Arc<Notify>,
 }
 
 impl SlowModel {
-    async fn start(pieces: &'static [&'static str]) -> Self {
+    pub async fn start(pieces: &'static [&'static str]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}/v1", listener.local_addr().expect("its address"));
         let next = Arc::new(Notify::new());
@@ -49,7 +49,7 @@ impl SlowModel {
         Self { url, next }
     }
 
-    fn household(&self) -> Household {
+    pub fn household(&self) -> Household {
         Household::new()
             .runtime("general", "type = \"native\"\napi = \"openai\"")
             .model("general", "slow")

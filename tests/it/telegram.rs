@@ -4,6 +4,7 @@
 use serde_json::{Value, json};
 use testkit::model::ScriptedModel;
 
+use crate::chat_stream::SlowModel;
 use crate::support::bot_api::{ADA, BOT, BotApi, Fault, TOKEN};
 use crate::support::{Daemon, Household, Terminal, eventually, model};
 
@@ -467,4 +468,45 @@ async fn a_code_makes_one_account_a_persons() {
     let (ended, out, err) = tokio::task::block_in_place(|| household.cli(&refused));
     assert!(ended != 0 && format!("{out}{err}").contains("contacts add NAME email IDENTITY"), "{out}{err}");
     api.judge("telegram::a_code_makes_one_account_a_persons");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_owner_sees_an_answer_as_it_is_written_and_nobody_else_does() {
+    let api = BotApi::start().await;
+    let model = SlowModel::start(&["Good **morning** ", "to you, ", "Ada."]).await;
+    let household = model.household().with_telegram(&api, "");
+    let _daemon = started(&household).await;
+    let number = api.writes(ADA, "write slowly");
+    let drafts = || api.calls("sendMessageDraft").into_iter().map(|call| call.arguments).collect::<Vec<_>>();
+    eventually("the begin is seen", || async {
+        let seen = drafts();
+        if seen.iter().any(|draft| draft["text"] == "Good morning") { Ok(()) } else { Err(format!("{seen:?}")) }
+    })
+    .await;
+    assert!(api.said_to(ADA).is_empty(), "it is no message yet");
+    let draft = drafts().pop().expect("a draft");
+    assert_eq!((&draft["chat_id"], &draft["draft_id"]), (&json!(ADA), &json!(number)), "{draft}");
+    assert_eq!(draft["entities"][0]["type"], "bold", "{draft}");
+    // Put off, it goes on later.
+    api.fault("sendMessageDraft", Fault::Flood(1));
+    model.next.notify_one();
+    eventually("it grows", || async {
+        let seen = drafts();
+        if seen.iter().any(|draft| draft["text"] == "Good morning to you,") { Ok(()) } else { Err(format!("{seen:?}")) }
+    })
+    .await;
+    model.next.notify_one();
+    said(&api, ADA, "Good morning to you, Ada.").await;
+    assert_eq!(api.said_to(ADA), ["Good morning to you, Ada."], "once");
+    // Nobody else, and no group.
+    let shown = drafts().len();
+    api.writes(66, "write slowly");
+    model.next.notify_one();
+    model.next.notify_one();
+    let group = json!({"id": -1007, "type": "supergroup", "title": "Family"});
+    let mention = json!([{"type": "mention", "offset": 0, "length": 9}]);
+    api.message(ADA, json!({"chat": group, "text": "@home_bot write at once", "entities": mention}));
+    said(&api, -1007, "Good morning").await;
+    assert_eq!(drafts().len(), shown);
+    api.judge("telegram::the_owner_sees_an_answer_as_it_is_written_and_nobody_else_does");
 }

@@ -8,6 +8,7 @@ mod api;
 mod buttons;
 mod channel;
 mod connect;
+mod drafts;
 mod format;
 mod greeter;
 mod hook;
@@ -34,6 +35,7 @@ use buttons::Buttons;
 use channel::TelegramChannel;
 use config::{KeyMistake, Section};
 pub use connect::{TelegramAccount, TelegramBot};
+use drafts::Drafts;
 use greeter::Greeter;
 use hook::Hook;
 use inbox::SWITCHBOARD;
@@ -68,6 +70,9 @@ struct Settings {
     /// Whether a reaction shows what becomes of a message: 👀 seen, ✍ in work, 👍 done, 👎 failed.
     #[schemars(extend("default" = true))]
     reactions: bool,
+    /// Whether the owner sees an answer in their own chat as it is written.
+    #[schemars(extend("default" = true))]
+    streaming: bool,
     /// The largest file that is taken in with its message; of a larger one only its name is.
     #[schemars(extend("default" = "10 MiB"))]
     largest_file: ByteSize,
@@ -187,8 +192,9 @@ impl TelegramModule {
             groups: self.settings.groups,
             allowed_chats: self.settings.allowed_chats.clone(),
         };
-        let does = (reactions.clone(), Buttons::new(&api, cx), Greeter::new(&api, cx));
-        let source = TelegramSource::new(api, reader, does, self.settings.largest_file.0, cx.public_url.clone());
+        let shows = (reactions.clone(), Drafts::new(&api, cx, self.settings.streaming));
+        let does = (Buttons::new(&api, cx), Greeter::new(&api, cx));
+        let source = TelegramSource::new(api, reader, shows, does, self.settings.largest_file.0, cx.public_url.clone());
         Parts { source: Arc::new(source), reactions }
     }
 }

@@ -17,6 +17,7 @@ use uuid::Uuid;
 use super::CHANNEL;
 use super::api::{Api, ApiError, LARGEST_FILE};
 use super::buttons::Buttons;
+use super::drafts::Drafts;
 use super::greeter::Greeter;
 use super::incoming::{Reader, Reading};
 use super::reactions::Reactions;
@@ -58,6 +59,7 @@ pub(super) struct TelegramSource {
     reactions: Arc<Reactions>,
     buttons: Buttons,
     greeter: Greeter,
+    drafts: Drafts,
     largest_file: u64,
     /// Where the world reaches the household; without it, Telegram is polled.
     public_url: Option<String>,
@@ -71,13 +73,25 @@ impl TelegramSource {
     pub fn new(
         api: Api,
         reader: Reader,
-        (reactions, buttons, greeter): (Arc<Reactions>, Buttons, Greeter),
+        (reactions, drafts): (Arc<Reactions>, Drafts),
+        (buttons, greeter): (Buttons, Greeter),
         largest_file: u64,
         public_url: Option<String>,
     ) -> Self {
         let largest_file = largest_file.min(LARGEST_FILE);
         let (proof, missed) = (Mutex::default(), Mutex::default());
-        Self { api, reader: Mutex::new(reader), reactions, buttons, greeter, largest_file, public_url, proof, missed }
+        Self {
+            api,
+            reader: Mutex::new(reader),
+            reactions,
+            buttons,
+            greeter,
+            drafts,
+            largest_file,
+            public_url,
+            proof,
+            missed,
+        }
     }
 
     /// Whether these bytes prove that a request is Telegram's.
@@ -265,5 +279,8 @@ impl Source for TelegramSource {
 
     fn taken(&self, message: &Incoming, accepted: &Accepted) {
         self.reactions.follow(accepted.request_id, &message.id);
+        if !accepted.duplicate {
+            self.drafts.follow(accepted.request_id, message);
+        }
     }
 }

@@ -256,6 +256,14 @@ impl State {
                 self.sent.push(kept);
                 Ok(message)
             }
+            "sendMessageDraft" => {
+                let text = arguments["text"].as_str().unwrap_or_default();
+                let private = arguments["chat_id"].as_i64().unwrap_or_default() > 0;
+                match private && arguments["draft_id"] != 0 && text.encode_utf16().count() <= 4096 {
+                    true => Ok(json!(true)),
+                    false => refused("DRAFT_INVALID"),
+                }
+            }
             "editMessageReplyMarkup" => {
                 let number = &arguments["message_id"];
                 let Some(message) = self.sent.iter_mut().find(|message| message["message_id"] == *number) else {
