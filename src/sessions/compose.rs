@@ -10,7 +10,7 @@ use super::workspace::{Workspace, WorkspacePaths, Workspaces};
 use access::Token;
 use access::credentials::CredentialError;
 use base::redact::household;
-use base::{Secret, SessionId, TenantId, crash};
+use base::{Secret, SessionId, TenantId, Trust, crash};
 use config::{SandboxMode, SpawnerConfig};
 use llm_api::{TAKES_NO_PICTURES, pictures_not_shown};
 use process::{ChildSpec, ChildUser, Kernel, OutputLimits, Rlimits, Stdin};
@@ -79,9 +79,12 @@ pub(super) fn invocation(
     }
 }
 
-/// Whether somebody reads a session's text as it is written.
+/// Whether somebody may read a session's text as it is written: in the chat, and on other channels the owner alone, whom
+/// nothing has to be kept from.
 pub(super) fn reads_along(trigger: &Trigger) -> bool {
-    trigger.request.source_channel == "chat"
+    let request = &trigger.request;
+    let owners = trigger.options.route.is_some() && request.trust == Trust::Owner && !request.group;
+    owners || request.source_channel == "chat"
 }
 
 /// The pictures that came with the request, as the model is shown them. They are believed no less than the request itself;
