@@ -1,15 +1,18 @@
 //! Deliveries for people: looking, sending again, calling off, saying what became of one.
 
 use async_trait::async_trait;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use jsonrpsee::Extensions;
 use jsonrpsee::proc_macros::rpc;
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::failure::Failure;
 use super::rights::{self, Need};
 use super::rpc::{Rpc, limited, may, to_its_end};
 use access::{Grant, Holder};
-use outbox::{Changed, DeliveryError, DeliveryView, Outbox};
+use outbox::{Changed, DeliveryError, DeliveryPreview, DeliveryView, MESSENGER, OutFile, Outbox, SendRequest};
 
 const MOST: u32 = 200;
 const USUAL: u32 = 20;
@@ -34,6 +37,22 @@ pub trait DeliveriesApi {
     #[method(name = "deliveries_show", param_kind = map, with_extensions)]
     async fn deliveries_show(&self, id: Uuid) -> Result<DeliveryView, Failure>;
 
+    /// What sending this would come to: to whom, when, and how it looks there. Nothing is sent. Scope `read`.
+    #[method(name = "deliveries_preview", param_kind = map, with_extensions)]
+    async fn deliveries_preview(
+        &self,
+        message: String,
+        to: Option<String>,
+        channel: Option<String>,
+        subject: Option<String>,
+        priority: Option<String>,
+    ) -> Result<DeliveryPreview, Failure>;
+
+    /// A file of this name that went along with a delivery, the newest one, or of one delivery. What has left over a
+    /// channel is not kept. Scope `read`.
+    #[method(name = "deliveries_file", param_kind = map, with_extensions)]
+    async fn deliveries_file(&self, name: String, delivery: Option<Uuid>) -> Result<SavedFile, Failure>;
+
     /// Sends one once more that failed, is dead or unknown. Scope `admin`.
     #[method(name = "deliveries_retry", param_kind = map, with_extensions)]
     async fn deliveries_retry(&self, id: Uuid) -> Result<Changed, Failure>;
@@ -45,6 +64,14 @@ pub trait DeliveriesApi {
     /// Says of an unknown one whether it arrived; one that did not is sent once more. Scope `admin`.
     #[method(name = "deliveries_resolve", param_kind = map, with_extensions)]
     async fn deliveries_resolve(&self, id: Uuid, arrived: bool) -> Result<Changed, Failure>;
+}
+
+/// A file that went along with a delivery.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SavedFile {
+    pub name: String,
+    pub media_type: String,
+    pub content_base64: String,
 }
 
 impl From<DeliveryError> for Failure {
@@ -112,6 +139,44 @@ impl DeliveriesApiServer for Rpc {
     async fn deliveries_show(&self, ext: &Extensions, id: Uuid) -> Result<DeliveryView, Failure> {
         let grant = may(ext, Need::Look)?;
         self.delivery(&grant, id).await
+    }
+
+    async fn deliveries_preview(
+        &self,
+        ext: &Extensions,
+        message: String,
+        to: Option<String>,
+        channel: Option<String>,
+        subject: Option<String>,
+        priority: Option<String>,
+    ) -> Result<DeliveryPreview, Failure> {
+        let grant = may(ext, Need::Look)?;
+        rights::check_butler(&grant, MESSENGER)?;
+        let wanted = SendRequest {
+            channel: channel.as_deref(),
+            recipient: to.as_deref(),
+            subject: subject.as_deref(),
+            message: &message,
+            priority: priority.as_deref(),
+            ..SendRequest::default()
+        };
+        let found = self.post().preview(&grant.tenant, &wanted).await?;
+        found.map_err(|nobody| Failure::new("no_recipient", nobody.sentence()))
+    }
+
+    async fn deliveries_file(
+        &self,
+        ext: &Extensions,
+        name: String,
+        delivery: Option<Uuid>,
+    ) -> Result<SavedFile, Failure> {
+        let grant = may(ext, Need::Look)?;
+        let found = self.post().kept_file(&grant.tenant, &name, delivery).await?;
+        let found = found.filter(|(origin, _)| rights::check_butler(&grant, origin).is_ok());
+        let (_, OutFile { name, media_type, content }) = found.ok_or_else(|| {
+            Failure::new("not_found", "No file of that name is kept. See what a delivery has: butlerd deliveries show")
+        })?;
+        Ok(SavedFile { name, media_type, content_base64: STANDARD.encode(content) })
     }
 
     async fn deliveries_retry(&self, ext: &Extensions, id: Uuid) -> Result<Changed, Failure> {

@@ -10,7 +10,7 @@ use access::{OperatorTokens, TokenBook};
 use base::Clock;
 use config::Config;
 use inbox::Inbox;
-use modules::{Catalog, RouteTable};
+use modules::{Catalog, Grants, RouteTable};
 use outbox::Outbox;
 use process::ProcessSupervisor;
 use sessions::budget::Budgets;
@@ -26,6 +26,8 @@ pub struct HouseholdServices {
     pub data_dir: PathBuf,
     pub roster_dir: PathBuf,
     pub db: Arc<Database>,
+    /// Access to accounts that was given by OAuth.
+    pub grants: Grants,
     pub credentials: Credentials,
     pub book: TokenBook,
     pub operators: OperatorTokens,

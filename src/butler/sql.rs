@@ -9,7 +9,7 @@ use approvals::SessionPieces;
 use base::{Label, TenantId};
 use inbox::{End, HandedWork, Route, Settlement, Withdrawn};
 use modules::memory::notices as memory_notices;
-use outbox::NoticeSources;
+use outbox::{NoticeSources, OutFile};
 use store::{Aged, Claim, Lease, Params, StoreError, Tx};
 use tools::{ToolCall, ToolError};
 
@@ -271,15 +271,27 @@ pub(super) struct Words<'a> {
 
 /// Writes an answer as the call's effect. `holds`: the label of what it holds and the call was not shown. `false`: the
 /// session deals with nobody's message.
-pub(super) async fn say(call: &ToolCall, words: Words<'_>, holds: Option<&Label>) -> Result<bool, ToolError> {
+pub(super) async fn say(
+    call: &ToolCall,
+    words: Words<'_>,
+    holds: Option<&Label>,
+    files: &[OutFile],
+) -> Result<bool, ToolError> {
+    let said = "shared.say($1, r.id, $2, $3, $4, $5, $6, $7, $8, $9)";
+    let said = match files.is_empty() {
+        true => said.to_owned(),
+        false => format!("shared.attach_files(NULL, {said}, $10, $9)"),
+    };
     let sql = format!(
-        "SELECT shared.say($1, r.id, $2, $3, $4, $5, $6, $7, $8, $9) FROM route_inbox r
-         WHERE r.id = {} AND r.kind IN ('message', 'answer')",
+        "SELECT {said} FROM route_inbox r WHERE r.id = {} AND r.kind IN ('message', 'answer')",
         sessions::sql::route_of(call.store.schema(), "$3")
     );
     let Words { session, request, lane, intent, message, emoji, trust, context } = words;
     let seal = call.store.seal();
     let said: Params<'_> = &[&request, &lane, &session, &intent, &message, &emoji, &trust, &context, seal.expose()];
+    let written: Value = files.iter().map(OutFile::written).collect();
+    let with_files = [said, &[&written]].concat();
+    let said = if files.is_empty() { said } else { with_files.as_slice() };
     let rows = match holds {
         Some(label) => call.effect_holding(label, &sql, said).await?,
         None => call.effect(&sql, said).await?,

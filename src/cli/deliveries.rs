@@ -1,14 +1,23 @@
 //! `butlerd deliveries`
 
-use clap::Subcommand;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
 
 use super::common::{Id, Newest};
 use super::out::{Out, Tone};
+use super::problem::{FAILED, Problem};
 use super::text::{block, one_line};
 use super::{Caller, Outcome};
-use admin::IdKind;
 use admin::api::DeliveriesApiClient;
-use outbox::{Changed, DeliveryView};
+use admin::{IdKind, SavedFile};
+use outbox::{Changed, DeliveryPreview, DeliveryView, MESSENGER};
 
 /// `deliveries`
 #[derive(Debug, Subcommand)]
@@ -28,6 +37,19 @@ pub enum Deliveries {
     },
     /// Show one delivery with its tries
     Show { id: Id },
+    /// Send somebody a message
+    Send(NewMessage),
+    /// Save a file that came along with a message, where its channel shows none
+    Save {
+        /// The file's name, as the message says it
+        name: String,
+        /// Of this delivery [default: the newest file of that name]
+        #[arg(long, value_name = "ID")]
+        delivery: Option<Id>,
+        /// Where to; never over another file [default: the file's name, here]
+        #[arg(long, value_name = "PATH")]
+        path: Option<PathBuf>,
+    },
     /// Send a failed, dead or unknown delivery once more; an unknown one may then arrive twice
     Retry { id: Id },
     /// Call off a delivery that has not left
@@ -45,10 +67,40 @@ pub enum Deliveries {
     },
 }
 
+/// What is to be sent
+#[derive(Debug, Args)]
+pub struct NewMessage {
+    /// The text; `-` reads it from standard input
+    message: String,
+    /// Whom: a person whom the household knows, or a configured end [default: the owner]
+    #[arg(long, value_name = "WHO")]
+    to: Option<String>,
+    /// Over which channel [default: the one that the owner chose]
+    #[arg(long, value_name = "CHANNEL")]
+    channel: Option<String>,
+    #[arg(long, value_name = "TEXT")]
+    subject: Option<String>,
+    /// Only high is delivered in the owner's quiet hours
+    #[arg(long, value_name = "PRIORITY", value_parser = ["high", "medium", "low"])]
+    priority: Option<String>,
+    /// Only show to whom it would go, when, and how it would look there
+    #[arg(long)]
+    dry_run: bool,
+}
+
 pub async fn run(caller: Caller, what: Deliveries) -> Outcome {
     let calls = caller.quick()?;
     let named = async |id: &Id| caller.id(IdKind::Delivery, id).await;
     let changed = match what {
+        Deliveries::Send(new) => return send(&caller, new).await,
+        Deliveries::Save { name, delivery, path } => {
+            let delivery = match delivery {
+                Some(id) => Some(named(&id).await?),
+                None => None,
+            };
+            let file = caller.got(calls.deliveries_file(name, delivery).await)?;
+            return save(&caller, &file, path);
+        }
         Deliveries::List { state, butler, newest } => {
             let found = calls.deliveries_list(butler, state, Some(newest.limit)).await;
             return caller.list(found, list);
@@ -59,6 +111,79 @@ pub async fn run(caller: Caller, what: Deliveries) -> Outcome {
         Deliveries::Resolve { id, arrived, .. } => calls.deliveries_resolve(named(&id).await?, arrived).await,
     };
     caller.show(changed, tell)
+}
+
+async fn send(caller: &Caller, new: NewMessage) -> Outcome {
+    let NewMessage { message, to, channel, subject, priority, dry_run } = new;
+    let message = match message.as_str() {
+        "-" => std::io::read_to_string(std::io::stdin())
+            .map_err(|e| Problem::usage(format!("The text can't be read: {e}."), ""))?,
+        _ => message,
+    };
+    if message.trim().is_empty() {
+        return Err(Problem::usage("The message is empty, and nothing was sent.", ""));
+    }
+    if dry_run {
+        let looked = caller.quick()?.deliveries_preview(message, to, channel, subject, priority).await;
+        return caller.show(looked, preview);
+    }
+    let args = json!({"intent": "send", "message": message, "recipient": to, "channel": channel, "subject": subject,
+                      "priority": priority});
+    let sent: Value = caller.tool(MESSENGER, "notify", args).await?;
+    if sent["delivery_id"].is_null() {
+        let why = sent["error"].as_str().unwrap_or("Nothing was sent.").to_owned();
+        return Err(Problem::new(FAILED, "not_sent", why, ""));
+    }
+    caller.out.answer(&sent, |out, sent| {
+        let text = |key: &str| one_line(sent[key].as_str().unwrap_or_default(), 200);
+        out.line(&format!(
+            "Delivery {} to {} over {}: {}.",
+            text("delivery_id"),
+            text("recipient"),
+            text("channel"),
+            text("state")
+        ));
+        for more in ["error", "note"] {
+            if let Some(said) = sent[more].as_str() {
+                out.aside(&one_line(said, 500));
+            }
+        }
+    })
+}
+
+fn preview(out: &Out, looked: &DeliveryPreview) {
+    let whom = match looked.own {
+        true => format!("{}, the owner alone", one_line(&looked.name, 100)),
+        false => format!("{} ({}), outside of the house", one_line(&looked.name, 100), one_line(&looked.target, 200)),
+    };
+    out.fields()
+        .field("to", whom)
+        .field("over", &looked.channel)
+        .field("when", looked.deferred_until.map_or_else(|| "at once".to_owned(), |at| out.moment(at)))
+        .field("refused", &looked.refused)
+        .print();
+    for message in &looked.messages {
+        out.line("");
+        out.line(&block(message));
+    }
+    for note in &looked.notes {
+        out.aside(note);
+    }
+    out.aside("Nothing was sent.");
+}
+
+/// Writes a file where there is none.
+fn save(caller: &Caller, file: &SavedFile, path: Option<PathBuf>) -> Outcome {
+    let path = path.unwrap_or_else(|| PathBuf::from(&file.name));
+    let cant = |why: String| {
+        Problem::new(FAILED, "not_saved", format!("{} can't be written: {why}.", path.display()), "Use --path.")
+    };
+    let content = STANDARD.decode(&file.content_base64).map_err(|e| cant(e.to_string()))?;
+    let opened = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+    let written = opened.and_then(|mut opened| opened.write_all(&content).and_then(|()| opened.sync_all()));
+    written.map_err(|e| cant(e.to_string()))?;
+    let said = json!({"status": "saved", "path": path.display().to_string(), "size": content.len()});
+    caller.out.answer(&said, |out, _| out.line(&format!("{} is saved.", path.display())))
 }
 
 fn tell(out: &Out, changed: &Changed) {
@@ -130,6 +255,15 @@ fn show(out: &Out, d: &DeliveryView) {
         out.toned(Tone::Head, &one_line(subject, 500));
     }
     out.line(&block(said(d)));
+    for file in &d.files {
+        let kept = if file.kept { "" } else { ", not kept" };
+        out.aside(&format!(
+            "File: {} ({}, {} bytes{kept})",
+            one_line(&file.name, 200),
+            one_line(&file.media_type, 100),
+            file.size
+        ));
+    }
     if !d.tries.is_empty() {
         out.line("");
         out.table(&d.tries)

@@ -25,6 +25,16 @@ pub struct Draft<'a> {
     pub date: Timestamp,
     /// No person wrote it (RFC 3834): machines don't answer it.
     pub automatic: bool,
+    pub files: &'a [AttachedFile<'a>],
+}
+
+/// A file that goes along with a letter.
+#[derive(Clone, Copy, Debug)]
+pub struct AttachedFile<'a> {
+    pub name: &'a str,
+    /// Such as `text/csv`.
+    pub media_type: &'a str,
+    pub content: &'a [u8],
 }
 
 /// The letter as it goes over the wire, in ASCII.
@@ -38,6 +48,9 @@ pub fn compose(draft: &Draft<'_>) -> Vec<u8> {
         .date(draft.date.as_second())
         .text_body(draft.text.to_owned())
         .html_body(shown_as_html(draft.text));
+    for file in draft.files {
+        letter = letter.attachment(file.media_type.to_owned(), line(file.name), file.content.to_vec());
+    }
     if let Some(to) = draft.to {
         letter = letter.to(to.to_owned());
     }
@@ -120,6 +133,9 @@ mod tests {
             references: &["0@example.org".to_owned()],
             date: Timestamp::UNIX_EPOCH,
             automatic: true,
+            files: &[AttachedFile {
+                name: "Übersicht.csv", media_type: "text/csv", content: "a,ä\n1,2\n".as_bytes()
+            }],
         });
         String::from_utf8(raw).unwrap()
     }
@@ -141,6 +157,8 @@ mod tests {
             "Grüße **fett**\n.\nEnde".replace('\n', "\r\n").trim().replace("\r\n", "\n")
         );
         assert!(read.body_html(0).unwrap().contains("<strong>fett</strong>"));
+        let file = read.attachment(0).unwrap();
+        assert_eq!((file.attachment_name(), file.contents()), (Some("Übersicht.csv"), "a,ä\n1,2\n".as_bytes()));
     }
 
     #[test]

@@ -28,7 +28,7 @@ mod tests;
 
 pub use account::{Account, AddressError, Login, Protocol, ServerAddress, Tls, is_address};
 pub use authentication::results_server;
-pub use compose::{Draft, answer_subject, bare_subject, compose};
+pub use compose::{AttachedFile, Draft, answer_subject, bare_subject, compose};
 pub use letter::{
     Automatic, DeliveryReport, Mailbox, ParsedMail, Part, Proof, ProofResult, ReadError, ReadOptions, Words,
 };

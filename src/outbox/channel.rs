@@ -39,6 +39,15 @@ impl Conversation {
     }
 }
 
+/// A delivery as its reader would see it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Shown {
+    /// In their order.
+    pub messages: Vec<String>,
+    /// What is other than it was written, in sentences.
+    pub notes: Vec<String>,
+}
+
 /// A way out of the household. A channel knows nothing of rows: the pump hands it a delivery, and it says what became
 /// of the try.
 ///
@@ -104,6 +113,10 @@ pub trait Channel: Send + Sync {
     /// Where an answer to it would come from.
     fn conversation(&self, _: &Delivery) -> Option<Conversation> {
         None
+    }
+    /// How it would look there, without sending it. `Err`: why it would be refused.
+    fn shown(&self, delivery: &Delivery) -> Result<Shown, String> {
+        Ok(Shown { messages: delivery.message.iter().cloned().collect(), notes: Vec::new() })
     }
     /// Lets it leave. Ends within a bounded time.
     async fn send(&self, delivery: &Delivery) -> Outcome;

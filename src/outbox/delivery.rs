@@ -8,6 +8,7 @@ use strum::{EnumString, IntoStaticStr};
 use uuid::Uuid;
 
 use super::BUTLERD;
+use super::files::OutFile;
 use super::recipient::Recipient;
 use base::{Label, Priority, RequestContext, TenantId};
 
@@ -65,6 +66,10 @@ store::row! {
         pub priority: Priority = |row| Priority::from_name(row.get("priority")),
         pub context: Value,
         pub created_at: Timestamp,
+        /// Whether files go along.
+        pub has_files: bool,
+        /// These, where it is about to leave.
+        pub files: Vec<OutFile> = |_| Vec::new(),
         /// Which try this is, from 1.
         pub attempt: i32 = |row| row.get("attempts"),
     }
@@ -90,6 +95,9 @@ impl Delivery {
             if let Some(value) = value {
                 delivery[name] = json!(value);
             }
+        }
+        if !self.files.is_empty() {
+            delivery["files"] = self.files.iter().map(OutFile::written).collect();
         }
         let mut request = json!({"request_id": self.request_id});
         if self.intent != Intent::Send {
@@ -127,6 +135,8 @@ pub struct NewDelivery<'a> {
     pub deferred: Option<&'static str>,
     /// The label of what the message holds and its call was not shown: its row carries it on.
     pub holds: Option<&'a Label>,
+    /// What goes along.
+    pub files: &'a [OutFile],
 }
 
 impl NewDelivery<'_> {
@@ -143,9 +153,10 @@ impl NewDelivery<'_> {
             reminder.unwrap_or_default(),
         ];
         let mut hash = Sha256::new();
-        for part in parts {
+        let files = self.files.iter().flat_map(|file| [file.name.as_bytes(), &file.content]);
+        for part in parts.iter().map(String::as_bytes).chain(files) {
             hash.update(part.len().to_be_bytes());
-            hash.update(part.as_bytes());
+            hash.update(part);
         }
         base::text::hex(&hash.finalize())
     }

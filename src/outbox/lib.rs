@@ -31,11 +31,13 @@ mod channel;
 mod chat;
 mod composed;
 mod delivery;
+mod files;
 mod handle;
 mod household;
 mod notices;
 mod operator_tools;
 mod owner;
+mod preview;
 mod pump;
 mod quiet;
 mod recipient;
@@ -44,19 +46,22 @@ mod tool;
 mod views;
 mod watch;
 
-pub use channel::{Channel, Conversation, Outcome};
+pub use channel::{Channel, Conversation, Outcome, Shown};
 pub use delivery::{DecisionRequest, Delivery, Intent, NewDelivery};
+pub use files::{MOST_BYTES, MOST_FILES, OutFile, files_to_save};
 pub use handle::{DeliveryEvent, DeliveryStatus, Outbox, OutboxParts};
 pub use household::{CHAT, Owner};
 pub use operator_tools::messenger_tools;
 pub use owner::OwnerNote;
+pub use preview::DeliveryPreview;
 pub use pump::{DeliveryHooks, Pump};
 pub use recipient::{Recipient, RecipientError};
 pub use sql::OLD;
 pub use sql::notices::NoticeSources;
-pub use sql::views::{Attempt, DeliveryView};
+pub use sql::views::{Attempt, DeliveryView, FileView};
 pub use tool::{
-    SendRequest, deferred_until, egress_target, egress_target_fn, send, send_called, send_tool, send_tool_name,
+    ATTACHMENTS_TO_OWNER, SendRequest, deferred_until, egress_target, egress_target_fn, send, send_called, send_tool,
+    send_tool_name,
 };
 pub use views::{Changed, DeliveryError, Note};
 

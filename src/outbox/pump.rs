@@ -176,7 +176,7 @@ impl Handler for Deliveries {
     }
 
     async fn settle(&self, claimed: &Claimed<Queued>, end: &End) -> Result<bool, StoreError> {
-        let held = self.rows.settle(claimed.claim, end).await?;
+        let held = self.rows.settle(claimed.claim, end, claimed.row.delivery.has_files).await?;
         if held {
             self.over(&claimed.row.delivery, &end.settled);
         }
@@ -206,6 +206,17 @@ impl Deliveries {
         if let Some(later) = self.not_yet(queued, &*channel).await {
             return untried(later);
         }
+        let files = match delivery.has_files {
+            true => self.rows.files_of(delivery.id).await,
+            false => Ok(Vec::new()),
+        };
+        let files = match files {
+            Ok(files) => files,
+            Err(e) => {
+                tracing::warn!(delivery = %delivery.id, error = %e, "a delivery's files can't be read");
+                return untried(Settled::Later { due: None, after: AGAIN });
+            }
+        };
         let repeatable = channel.repeatable(delivery);
         let lane = channel.conversation(delivery).map(|from| from.lane());
         let n = match self.rows.begin_try(claimed.claim, repeatable, lane.as_ref()).await {
@@ -216,7 +227,7 @@ impl Deliveries {
             }
         };
         crash::point("outbox.sending");
-        let delivery = Delivery { attempt: n, ..delivery.clone() };
+        let delivery = Delivery { attempt: n, files, ..delivery.clone() };
         let delivery = self.outbox.composed(delivery, queued.trust, channel.at_home());
         let outcome = AssertUnwindSafe(channel.send(&delivery)).catch_unwind().await;
         let outcome = outcome.unwrap_or_else(|_| Outcome::Unknown { why: "the channel broke down".to_owned() });

@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::delivery::NewDelivery;
+use super::files::{OutFile, files_to_save};
 use super::handle::{DeliveryStatus, Outbox};
+use super::household::CHAT;
 use super::quiet;
 use super::recipient::Recipient;
 use super::sql::post;
@@ -17,6 +19,8 @@ use tools::{
     self, Definition, Effect, EgressRecipient, EgressTargetFn, Meta, SchemaError, Tool, ToolCall, ToolError, handler,
 };
 
+/// What a call hears that would send what it did not write to somebody else.
+pub const ATTACHMENTS_TO_OWNER: &str = "Nothing was sent: a stored attachment goes to the owner alone. To others goes what you write into a file yourself.";
 /// A caller waits this long for the end of what leaves at once.
 const WAIT: Duration = Duration::from_secs(2);
 
@@ -30,7 +34,7 @@ pub fn deferred_until(outbox: &Outbox, priority: Priority) -> Option<Timestamp> 
 impl Outbox {
     /// Posts a letter in the call's own transaction. Which row it is, and whether it is new.
     pub async fn enqueue(&self, call: &ToolCall, delivery: &NewDelivery<'_>) -> Result<(Uuid, bool), ToolError> {
-        let posted = post::queue(call, &delivery.row(), delivery.holds).await?;
+        let posted = post::queue(call, &delivery.row(), delivery.holds, delivery.files).await?;
         let posted = posted.ok_or_else(|| ToolError::Internal("nothing was posted".to_owned()))?;
         crash::point("notify.committed");
         self.wake();
@@ -167,6 +171,10 @@ pub struct SendRequest<'a> {
     pub priority: Option<&'a str>,
     /// The label of what the message holds and the call was not shown. It goes to the owner alone.
     pub holds: Option<&'a Label>,
+    /// What goes along.
+    pub files: &'a [OutFile],
+    /// The files are not all the call's own words: they go to the owner alone.
+    pub files_of_others: bool,
 }
 
 /// Sends what a call's arguments say: `recipient`, `message`, `subject`, `priority`. `channel`: over which, if that is
@@ -200,6 +208,11 @@ pub async fn send(call: &ToolCall, outbox: &Outbox, wanted: SendRequest<'_>) -> 
     if wanted.holds.is_some() && !recipient.own {
         return Err(ToolError::refused("owner_only", "Nothing was sent: only the owner is shown a quote."));
     }
+    if wanted.files_of_others && !recipient.own {
+        return Err(ToolError::refused("owner_only", ATTACHMENTS_TO_OWNER));
+    }
+    let below = (recipient.channel == CHAT && !wanted.files.is_empty()).then(|| files_to_save(wanted.files));
+    let message = below.map(|below| format!("{}\n\n{below}", wanted.message));
     let priority = wanted.priority.map(Priority::from_name).unwrap_or_default();
     let quiet = deferred_until(outbox, priority);
     let delivery = NewDelivery {
@@ -209,11 +222,12 @@ pub async fn send(call: &ToolCall, outbox: &Outbox, wanted: SendRequest<'_>) -> 
         session: call.session().map(|s| s.0),
         kind: "message",
         subject: wanted.subject,
-        message: wanted.message,
+        message: message.as_deref().unwrap_or(wanted.message),
         priority,
         due_at: quiet.unwrap_or_else(|| outbox.clock().now()),
         deferred: quiet.map(|_| "quiet_hours"),
         holds: wanted.holds,
+        files: wanted.files,
     };
     outbox.send(call, &delivery).await
 }

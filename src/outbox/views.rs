@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use uuid::Uuid;
 
+use super::files::OutFile;
 use super::handle::{DeliveryStatus, Outbox};
 use super::household::CHAT;
 use super::sql::views::{self as sql, Change, DeliveryView, Set, UnshownRow};
@@ -75,7 +76,19 @@ impl Outbox {
         let found = sql::one(&mut lease, tenant, id).await?;
         let mut found = found.ok_or(DeliveryError::Unknown(id))?;
         found.tries = sql::tries_of(&mut lease, tenant, id).await?;
+        found.files = sql::files_of(&mut lease, tenant, id).await?;
         Ok(found)
+    }
+
+    /// The newest file of this name that went along with a delivery and is kept, and whose delivery it is.
+    pub async fn kept_file(
+        &self,
+        tenant: &TenantId,
+        name: &str,
+        delivery: Option<Uuid>,
+    ) -> Result<Option<(String, OutFile)>, StoreError> {
+        let found = sql::kept_file(&mut self.db().shared(tenant).await?, tenant, name, delivery).await?;
+        Ok(found.map(|found| (found.origin, OutFile::new(&found.name, Some(&found.media_type), found.content))))
     }
 
     /// Sends it once more: one that failed, or of which nobody knows. Of the latter the other side may get two.

@@ -173,16 +173,42 @@ pub async fn pictures(
     Ok(found)
 }
 
+const NO_REFERENCE: &str = "A storage_ref looks like blob:sha256:<64 hex digits>.";
+const NO_ATTACHMENT: &str =
+    "There is no attachment with this storage_ref, or it was older than [retention] attachments keeps them.";
+
+/// The hash that a reference names.
+fn hash_of(reference: &str) -> Option<&str> {
+    let hex = reference.strip_prefix("blob:sha256:")?;
+    (hex.len() == 64 && hex.bytes().all(|b| b.is_ascii_hexdigit())).then_some(hex)
+}
+
+/// A stored attachment.
+pub struct Attached {
+    pub media_type: String,
+    pub filename: Option<String>,
+    pub content: Vec<u8>,
+}
+
+/// The attachment of this reference with at most so many bytes, for a call that passes it on. It counts as shown.
+pub async fn attachment(call: &ToolCall, reference: &str, most: usize) -> Result<Attached, ToolError> {
+    let hex = hash_of(reference).ok_or_else(|| ToolError::refused("invalid_arguments", NO_REFERENCE))?;
+    let blob = blobs::get(call, hex, i32::try_from(most).unwrap_or(i32::MAX)).await?;
+    let blob = blob.ok_or_else(|| ToolError::refused("not_found", NO_ATTACHMENT))?;
+    let size = blob.size;
+    let too_large =
+        || ToolError::refused("too_large", format!("The attachment has {size} bytes; at most {most} go along."));
+    let content = blob.content.ok_or_else(too_large)?;
+    Ok(Attached { media_type: blob.media_type, filename: blob.filename, content })
+}
+
 async fn get_attachment(call: ToolCall) -> Result<Value, ToolError> {
     let reference = call.text("storage_ref").unwrap_or_default();
-    let hex = reference.strip_prefix("blob:sha256:").unwrap_or_default();
-    if hex.len() != 64 || !hex.bytes().all(|b| b.is_ascii_hexdigit()) {
-        return Ok(json!({"status": "invalid", "error": "A storage_ref looks like blob:sha256:<64 hex digits>."}));
-    }
+    let Some(hex) = hash_of(reference) else {
+        return Ok(json!({"status": "invalid", "error": NO_REFERENCE}));
+    };
     let Some(blob) = blobs::get(&call, hex, MAX_ATTACHMENT).await? else {
-        return Ok(
-            json!({"status": "not_found", "error": "There is no attachment with this storage_ref, or it was older than [retention] attachments keeps them."}),
-        );
+        return Ok(json!({"status": "not_found", "error": NO_ATTACHMENT}));
     };
     let size = blob.size;
     let Some(content) = blob.content else {

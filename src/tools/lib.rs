@@ -25,7 +25,7 @@ mod undo_template;
 
 pub use audit::{Auditor, CallRecord, EventRecord, Outcome, SessionStatements};
 pub use call::{EffectTx, ToolCall, ToolError};
-pub use core::{blob_ref, core_tools, pictures, put_blob};
+pub use core::{Attached, attachment, blob_ref, core_tools, pictures, put_blob};
 pub use definition::{ArgumentsError, Definition, Effect, Meta, SchemaError};
 pub use egress::{EgressGate, EgressRecipient, EgressTarget, EgressTargetFn, GateDecision};
 pub use finder::{Finder, Reason, ShownTool, TOOL_CALL, TOOL_FIND, Wanted};

@@ -12,6 +12,15 @@ async fn butler() -> ScriptedModel {
     model(json!([
         {"when": "(?s)note the code", "steps": [
             {"call": {"tool": "state_set", "arguments": {"key": "code", "value": "1234"}}}, {"say": "It waits for you."}]},
+        {"when": "(?s)as a file", "steps": [
+            {"call": {"tool": "notify", "arguments": {"message": "Here they are.", "files": [
+                {"name": "../weights.csv", "text": "day,kg\n1,72\n"}, {"name": "tool.exe", "text": "MZ"}]}}},
+            {"say": "done"}]},
+        {"when": "(?s)send back .*?(blob:sha256:[0-9a-f]{64})", "steps": [
+            {"call": {"tool": "notify", "arguments": {"message": "Yours again.", "files": [{"storage_ref": "{{match.1}}"}]}}},
+            {"call": {"tool": "notify", "arguments": {"intent": "send", "channel": "telegram", "recipient": "Bea",
+                      "message": "Not yours.", "files": [{"storage_ref": "{{match.1}}"}]}}},
+            {"say": "done"}]},
         {"when": "A call of `[a-z_]+` that you had made", "steps": [{"say": "I know."}]},
         {"when": "(?s)tell me a lot", "steps": [{"say": long_answer()}]},
         {"when": "(?s)quotes\\b", "steps": [{"say": "*not closed _at all_ [x](y) 1.5 - (z)!"}]},
@@ -407,7 +416,8 @@ async fn a_newcomer_connects_a_bot_by_its_token_and_one_press() {
 async fn a_code_makes_one_account_a_persons() {
     const BEA: i64 = 77;
     let (api, model) = (BotApi::start().await, butler().await);
-    let household = Household::with_model(&model).with_telegram(&api, "");
+    let household =
+        Household::with_model(&model).with_telegram(&api, "").env("BUTLERD_OWNER__NOTICE_CHANNEL", "telegram");
     let daemon = started(&household).await;
     is_in_state(&daemon, "healthy").await;
     let invited = |name: &str| {
@@ -509,4 +519,83 @@ async fn the_owner_sees_an_answer_as_it_is_written_and_nobody_else_does() {
     said(&api, -1007, "Good morning").await;
     assert_eq!(drafts().len(), shown);
     api.judge("telegram::the_owner_sees_an_answer_as_it_is_written_and_nobody_else_does");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn files_go_along_and_those_of_others_to_the_owner_alone() {
+    let (api, model) = (BotApi::start().await, butler().await);
+    let household = Household::with_model(&model).with_telegram(&api, "");
+    let daemon = started(&household).await;
+    api.writes(ADA, "my weights as a file");
+    said(&api, ADA, "Here they are.").await;
+    // What the channel does not take is said where it would stand.
+    let all = said(&api, ADA, "tool.exe could not be sent here").await;
+    assert!(!all.iter().any(|text| text.contains("weights")), "{all:?}");
+    assert_eq!(api.uploaded("weights.csv").as_deref(), Some("day,kg\n1,72\n"));
+    household.all_delivered("answers").await;
+    let client = household.owner().await;
+    let sql = "SELECT name, size, content IS NULL FROM shared.outbox_files ORDER BY n";
+    let kept = |rows: Vec<tokio_postgres::Row>| {
+        rows.iter().map(|r| (r.get::<_, String>(0), r.get::<_, i64>(1), r.get::<_, bool>(2))).collect::<Vec<_>>()
+    };
+    let rows = kept(client.query(sql, &[]).await.expect("rows"));
+    assert_eq!(rows, [("weights.csv".to_owned(), 12, true), ("tool.exe".to_owned(), 2, true)]);
+    // A file that came in goes back to the owner, and to nobody else.
+    daemon
+        .mcp("switchboard")
+        .ok("contact_identity_add", json!({"name": "Bea", "channel": "telegram", "identity": "77"}))
+        .await;
+    api.file("letter", b"a letter of somebody");
+    let chat = json!({"id": ADA, "type": "private", "first_name": "Ada"});
+    let document = json!({"file_id": "letter", "file_unique_id": "letter", "file_name": "letter.txt",
+                          "mime_type": "text/plain", "file_size": 20});
+    api.message(ADA, json!({"chat": chat, "caption": "send back what this is", "document": document}));
+    said(&api, ADA, "Yours again.").await;
+    eventually("the file comes back", || async {
+        api.uploaded("letter.txt").ok_or_else(|| format!("{:?}", api.said_to(ADA)))
+    })
+    .await;
+    household.all_delivered("answers").await;
+    assert!(api.said_to(77).is_empty(), "{:?}", api.said_to(77));
+    let refused = "SELECT count(*) FROM general.tool_calls WHERE tool = 'notify' AND outcome = 'refused'";
+    assert_eq!(client.query_one(refused, &[]).await.expect("a count").get::<_, i64>(0), 1);
+    api.judge("telegram::files_go_along_and_those_of_others_to_the_owner_alone");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_owner_sends_by_hand_and_looks_first() {
+    let (api, model) = (BotApi::start().await, butler().await);
+    let household = Household::with_model(&model).with_telegram(&api, "");
+    let _daemon = started(&household).await;
+    let cli = |args: &[&str]| {
+        let (code, out, err) = tokio::task::block_in_place(|| household.cli(args));
+        (code, format!("{out}{err}"))
+    };
+    let send = ["deliveries", "send", "**Dinner** at seven", "--channel", "telegram"];
+    let (code, said_first) = cli(&[&send[..], &["--dry-run"]].concat());
+    assert_eq!(code, 0, "{said_first}");
+    for words in ["owner", "telegram", "Dinner at seven", "at once", "Nothing was sent"] {
+        assert!(said_first.contains(words), "{words}: {said_first}");
+    }
+    let (code, nobody) = cli(&[&send[..], &["--to", "Bea", "--dry-run"]].concat());
+    assert!(code != 0 && nobody.contains("nobody is known as Bea on telegram"), "{nobody}");
+    assert_eq!(cli(&["contacts", "add", "Bea", "telegram", "77"]).0, 0);
+    let (code, whom) = cli(&[&send[..], &["--to", "Bea", "--dry-run"]].concat());
+    assert!(code == 0 && whom.contains("Bea (77), outside of the house"), "{whom}");
+    assert!(api.said_to(ADA).is_empty() && api.said_to(77).is_empty());
+    let (code, sent) = cli(&[&send[..], &["--to", "Bea"]].concat());
+    assert!(code == 0 && sent.contains("over telegram"), "{sent}");
+    said(&api, 77, "Dinner at seven").await;
+    // A file for the chat is saved by its name, and never over another one.
+    let files = json!({"intent": "send", "channel": "chat", "message": "Here.", "files": [{"name": "notes.md", "text": "# Notes"}]});
+    let (code, told) = cli(&["tool", "call", "general", "notify", &files.to_string()]);
+    assert_eq!(code, 0, "{told}");
+    let path = household.path().join("saved.md");
+    let save = ["deliveries", "save", "notes.md", "--path", path.to_str().expect("a path")];
+    assert_eq!(cli(&save).0, 0);
+    assert_eq!(std::fs::read_to_string(&path).expect("the file"), "# Notes");
+    let (code, again) = cli(&save);
+    assert!(code != 0 && again.contains("can't be written"), "{again}");
+    let (code, none) = cli(&["deliveries", "save", "other.md"]);
+    assert!(code != 0 && none.contains("No file of that name is kept"), "{none}");
 }

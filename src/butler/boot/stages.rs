@@ -172,6 +172,7 @@ impl Booting<'_> {
             sessions: ModuleSessions::new(&spawner, &services.clock, &config.name),
             conversation: services.inbox.conversation().reader(config.name.as_str()),
             credentials: Arc::default(),
+            grants: services.grants.clone(),
             live: Live::default(),
             children: Children {
                 processes: services.processes.clone(),

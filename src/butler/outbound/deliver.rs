@@ -69,7 +69,7 @@ fn wanted(call: &ToolCall) -> Result<SendRequest<'_>, ToolError> {
             subject: words(metadata, "subject"),
             message: call.text("message").unwrap_or_default(),
             priority: words(metadata, "priority"),
-            holds: None,
+            ..SendRequest::default()
         },
         Some(_) if call.text("message").is_some() || call.text("recipient").is_some() => {
             return refused("twice", "Nothing was sent: give message or notify_request, not both.".to_owned());
@@ -88,7 +88,7 @@ fn wanted(call: &ToolCall) -> Result<SendRequest<'_>, ToolError> {
                 subject: words(delivery, "subject"),
                 message: words(delivery, "message").unwrap_or_default(),
                 priority: words(delivery, "priority"),
-                holds: None,
+                ..SendRequest::default()
             }
         }
     };

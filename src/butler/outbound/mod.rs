@@ -2,6 +2,7 @@
 
 mod deliver;
 mod delivery_hooks;
+mod files;
 mod notifications;
 mod notify;
 mod remind;

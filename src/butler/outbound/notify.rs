@@ -5,10 +5,11 @@ use std::sync::{Arc, OnceLock};
 use serde_json::{Value, json};
 
 use super::define;
+use super::files::{carried, schema};
 use crate::quarantine::{Quoted, quoted};
 use crate::sql::{self, Words};
-use inbox::{Inbox, Lane, LiveKind};
-use outbox::{Outbox, SendRequest, egress_target_fn, send};
+use inbox::{HOUSE_CHANNELS, Inbox, Lane, LiveKind};
+use outbox::{ATTACHMENTS_TO_OWNER, OutFile, Outbox, SendRequest, egress_target_fn, files_to_save, send};
 use tools::{
     Definition, Effect, EgressRecipient, EgressTarget, EgressTargetFn, Meta, Tool, ToolCall, ToolError, handler,
 };
@@ -32,6 +33,7 @@ pub fn notify_tool(inbox: &Inbox, outbox: &Outbox) -> Tool {
                          "description": "For send: only high is delivered in the owner's quiet hours; the rest waits"},
             "quote": {"type": "string", "maxLength": 40,
                       "description": "untrusted:N, to the owner alone: that message is shown to them whole below yours"},
+            "files": schema(),
             // Of older prompts. Who is answered comes with the session.
             "request_context": {}}});
         let description = "Answer the person whose message you are dealing with, or send somebody a message. For an \
@@ -101,12 +103,14 @@ async fn notify(call: ToolCall, inbox: Inbox, outbox: Outbox) -> Result<Value, T
             return refused("invalid_arguments", &why);
         }
     }
-    if intent == "react" && call.text("quote").is_some() {
-        return refused("invalid_arguments", "react takes an emoji only; quote with intent reply.");
+    if intent == "react" && (call.text("quote").is_some() || call.args.contains_key("files")) {
+        return refused("invalid_arguments", "react takes an emoji only; quote and send files with intent reply.");
     }
     let quoted = quoted(&call).await?;
+    let carried = carried(&call).await?;
     if intent == "send" {
-        let wanted = SendRequest { channel: call.text("channel"), ..SendRequest::of(&call) };
+        let (files, files_of_others) = (carried.files.as_slice(), carried.of_others);
+        let wanted = SendRequest { channel: call.text("channel"), files, files_of_others, ..SendRequest::of(&call) };
         return match &quoted {
             None => send(&call, &outbox, wanted).await,
             Some(Quoted { message, label }) => {
@@ -124,7 +128,10 @@ async fn notify(call: ToolCall, inbox: Inbox, outbox: Outbox) -> Result<Value, T
             "Nothing was said: only the owner is shown a quote, and somebody else wrote here.",
         );
     }
-    answer(call, &intent, quoted, inbox, outbox).await
+    if carried.of_others && !inbox.is_own(call.context()) {
+        return refused("owner_only", ATTACHMENTS_TO_OWNER);
+    }
+    answer(call, &intent, (quoted, &carried.files), inbox, outbox).await
 }
 
 /// Whether the session deals with a person's message.
@@ -136,7 +143,7 @@ async fn somebody_wrote(call: &ToolCall) -> Result<bool, ToolError> {
 async fn answer(
     call: ToolCall,
     intent: &str,
-    quoted: Option<Quoted>,
+    (quoted, files): (Option<Quoted>, &[OutFile]),
     inbox: Inbox,
     outbox: Outbox,
 ) -> Result<Value, ToolError> {
@@ -146,10 +153,15 @@ async fn answer(
     let (holds, emoji) = (quoted.as_ref().map(|quoted| &quoted.label), call.text("emoji"));
     let message = quoted.as_ref().map(|quoted| quoted.message.as_str()).or_else(|| call.text("message"));
     let ctx = call.context().clone();
+    // Read where it is, or kept for a channel: files are shown nowhere but on channels.
+    let below =
+        (!files.is_empty() && HOUSE_CHANNELS.contains(&ctx.source_channel.as_str())).then(|| files_to_save(files));
+    let whole = below.map(|below| format!("{}\n\n{below}", message.unwrap_or_default()));
+    let message = whole.as_deref().or(message);
     let (lane, request, trust) = (Lane::of_request(&ctx), ctx.request_id.0, ctx.trust.as_str());
     let context = json!(ctx);
     let words = Words { session: session.0, request, lane: &lane.0, intent, message, emoji, trust, context: &context };
-    if !sql::say(&call, words, holds).await? {
+    if !sql::say(&call, words, holds, files).await? {
         return refused(
             "nobody_to_answer",
             "This session was not started by a person's message; send the owner a message, or end with a report.",

@@ -121,6 +121,7 @@ async fn remind(call: ToolCall, outbox: Outbox, schedules: Scheduler) -> Result<
         due_at: at,
         deferred: Some("scheduled"),
         holds: None,
+        files: &[],
     };
     let (id, fresh) = outbox.enqueue(&call, &delivery).await?;
     let mut said = json!({"id": id, "delivery_id": id, "status": "scheduled", "remind_at": at.to_string(),

@@ -12,11 +12,12 @@ use super::incoming::{letter_of, message_id};
 use crate::contract::ModuleContext;
 use crate::inbound::Inbound;
 use base::{Clock, crash};
-use mail::imap::{ImapError, ImapSession, Purpose};
-use mail::smtp::{SubmitError, submit};
-use mail::{Draft, answer_subject, compose, is_address};
-use outbox::{Channel, Conversation, Delivery, Intent, Outcome};
+use mail::imap::{ImapError, Purpose};
+use mail::smtp::SubmitError;
+use mail::{AttachedFile, Draft, answer_subject, compose, is_address};
+use outbox::{Channel, Conversation, Delivery, Intent, OutFile, Outcome, Shown};
 
+const NO_MAILBOX: &str = "the mailbox that was written to is not in [modules.email] any more";
 /// A login that is refused is tried again after this.
 const LOGIN_AGAIN: Duration = Duration::from_secs(300);
 /// What one address gets in a minute.
@@ -83,7 +84,7 @@ impl EmailChannel {
 
     /// Puts what was sent into the sent folder. It was sent in any case.
     async fn keep(&self, account: &MailAccount, id: &str, raw: &[u8]) -> Result<String, ImapError> {
-        let mut session = ImapSession::open(&account.imap).await?;
+        let mut session = account.open().await?;
         let folder = session.folder_for(Purpose::Sent).await?;
         let folder = folder.ok_or_else(|| ImapError::NoFolder(Purpose::Sent.name().to_owned()))?;
         if session.holds(Purpose::Sent, id).await? != Some(true) {
@@ -95,7 +96,7 @@ impl EmailChannel {
 
     /// Whether a letter of this id is in the sent folder, if there is one.
     async fn is_kept(&self, account: &MailAccount, id: &str) -> Result<Option<bool>, ImapError> {
-        let mut session = ImapSession::open(&account.imap).await?;
+        let mut session = account.open().await?;
         let found = session.holds(Purpose::Sent, id).await?;
         session.close().await;
         Ok(found)
@@ -136,14 +137,24 @@ impl Channel for EmailChannel {
         })
     }
 
+    fn shown(&self, delivery: &Delivery) -> Result<Shown, String> {
+        let account = self.account(delivery).ok_or_else(|| NO_MAILBOX.to_owned())?;
+        if !is_address(&delivery.target) {
+            return Err(no_address(&delivery.target));
+        }
+        let text = delivery.message.clone().unwrap_or_default();
+        let own = delivery.subject.clone().filter(|subject| !subject.trim().is_empty());
+        let subject = own.unwrap_or_else(|| first_line(&text));
+        let letter = format!("From: {}\nTo: {}\nSubject: {subject}\n\n{text}", account.address(), delivery.target);
+        Ok(Shown { messages: vec![letter], notes: Vec::new() })
+    }
+
     async fn send(&self, delivery: &Delivery) -> Outcome {
         let Some(account) = self.account(delivery) else {
-            let why = "the mailbox that was written to is not in [modules.email] any more".to_owned();
-            return Outcome::Refused { why };
+            return Outcome::Refused { why: NO_MAILBOX.to_owned() };
         };
         if !is_address(&delivery.target) {
-            let why = format!("`{}` is not an address that a letter can be sent to", delivery.target);
-            return Outcome::Refused { why };
+            return Outcome::Refused { why: no_address(&delivery.target) };
         }
         let answered = match self.answered(delivery).await {
             Ok(answered) => answered,
@@ -173,6 +184,7 @@ impl Channel for EmailChannel {
             (None, Some(own)) => own,
             (None, None) => first_line(&text),
         };
+        let files: Vec<AttachedFile<'_>> = delivery.files.iter().map(attached).collect();
         let raw = compose(&Draft {
             from: &account.from,
             to: Some(&delivery.target),
@@ -183,8 +195,9 @@ impl Channel for EmailChannel {
             references: answered.as_ref().map(|answered| answered.chain.as_slice()).unwrap_or_default(),
             date: self.clock.now().max(Timestamp::UNIX_EPOCH),
             automatic: true,
+            files: &files,
         });
-        let said = match submit(&account.smtp, account.address(), &delivery.target, &raw).await {
+        let said = match account.submit(&delivery.target, &raw).await {
             Ok(said) => said,
             Err(e) => return outcome(account, e),
         };
@@ -215,6 +228,14 @@ impl Channel for EmailChannel {
             }
         }
     }
+}
+
+fn attached(file: &OutFile) -> AttachedFile<'_> {
+    AttachedFile { name: &file.name, media_type: &file.media_type, content: &file.content }
+}
+
+fn no_address(target: &str) -> String {
+    format!("`{target}` is not an address that a letter can be sent to")
 }
 
 /// A subject for a text that has none.

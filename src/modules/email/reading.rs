@@ -87,7 +87,7 @@ async fn open(call: &ToolCall, accounts: &[MailAccount]) -> Result<(MailAccount,
         let known = accounts.iter().map(MailAccount::address).collect::<Vec<_>>().join(", ");
         return Err(ToolError::refused("unknown_mailbox", format!("There is no such mailbox; there are: {known}.")));
     };
-    let session = ImapSession::open(&account.imap).await.map_err(failed)?;
+    let session = account.open().await.map_err(failed)?;
     Ok((account.clone(), session))
 }
 
@@ -214,6 +214,7 @@ async fn write(call: ToolCall, accounts: Arc<Vec<MailAccount>>) -> Result<Value,
         references: &chain,
         date: call.store.clock().now().max(Timestamp::UNIX_EPOCH),
         automatic: false,
+        files: &[],
     });
     let drafts = session.folder_for(Purpose::Drafts).await.map_err(failed)?;
     let drafts = drafts.ok_or_else(|| ToolError::refused("no_drafts", "The mailbox has no folder for drafts."))?;

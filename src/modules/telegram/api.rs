@@ -8,13 +8,17 @@ use reqwest::StatusCode;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use uuid::Uuid;
 
 use super::types::{FileInfo, User};
 use crate::contract::ModuleError;
 use base::{Secret, http_client, innermost, text};
+use outbox::OutFile;
 
 /// An answer that is not waited for on purpose comes within this.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// A file of the largest size takes a while on a slow line.
+const UPLOAD_WITHIN: Duration = Duration::from_secs(120);
 /// The largest file that the public Bot API hands out.
 pub const LARGEST_FILE: u64 = 20 * 1024 * 1024;
 
@@ -110,11 +114,32 @@ impl Api {
         arguments: &Value,
         within: Duration,
     ) -> Result<T, ApiError> {
-        let url = format!("{}/bot{}/{method}", self.url, self.token.expose());
-        let mut request = self.client.post(url).timeout(within);
+        let mut request = self.request(method).timeout(within);
         if !arguments.is_null() {
             request = request.json(arguments);
         }
+        self.answer(method, request).await
+    }
+
+    /// Calls a method that takes a file, in this field, beside its arguments.
+    pub async fn upload<T: DeserializeOwned>(
+        &self,
+        method: &str,
+        arguments: &Value,
+        (field, file): (&str, &OutFile),
+    ) -> Result<T, ApiError> {
+        let boundary = Uuid::new_v4().simple().to_string();
+        let body = form(&boundary, arguments, (field, file));
+        let request = self.request(method).timeout(UPLOAD_WITHIN);
+        let request = request.header("content-type", format!("multipart/form-data; boundary={boundary}")).body(body);
+        self.answer(method, request).await
+    }
+
+    fn request(&self, method: &str) -> reqwest::RequestBuilder {
+        self.client.post(format!("{}/bot{}/{method}", self.url, self.token.expose()))
+    }
+
+    async fn answer<T: DeserializeOwned>(&self, method: &str, request: reqwest::RequestBuilder) -> Result<T, ApiError> {
         let response = request.send().await.map_err(of_transport)?;
         let status = response.status();
         let body = response.bytes().await.map_err(of_transport)?;
@@ -166,6 +191,27 @@ impl Api {
         }
         Ok(content)
     }
+}
+
+/// The arguments and a file as a form of several parts (RFC 7578): texts as they are, all else as JSON.
+fn form(boundary: &str, arguments: &Value, (field, file): (&str, &OutFile)) -> Vec<u8> {
+    let mut body = Vec::with_capacity(file.content.len() + 1024);
+    for (name, value) in arguments.as_object().into_iter().flatten() {
+        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let head = format!("--{boundary}\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n");
+        body.extend_from_slice(head.as_bytes());
+        body.extend_from_slice(value.as_bytes());
+        body.extend_from_slice(b"\r\n");
+    }
+    let OutFile { name, media_type, content } = file;
+    let head = format!(
+        "--{boundary}\r\nContent-Disposition: form-data; name=\"{field}\"; filename=\"{name}\"\r\n\
+         Content-Type: {media_type}\r\n\r\n"
+    );
+    body.extend_from_slice(head.as_bytes());
+    body.extend_from_slice(content);
+    body.extend_from_slice(format!("\r\n--{boundary}--\r\n").as_bytes());
+    body
 }
 
 /// The number in front of a token's colon.

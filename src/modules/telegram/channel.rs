@@ -14,7 +14,8 @@ use super::types::Sent;
 use super::{CHANNEL, endpoint};
 use crate::contract::ModuleContext;
 use crate::inbound::Inbound;
-use outbox::{Channel, Conversation, Delivery, Intent, Outbox, Outcome};
+use base::text;
+use outbox::{Channel, Conversation, Delivery, Intent, OutFile, Outbox, Outcome, Shown};
 
 /// What one chat bears in a minute: a person more than a group.
 const PER_MINUTE: [u32; 2] = [60, 20];
@@ -57,14 +58,34 @@ impl TelegramChannel {
         }
     }
 
-    /// Sends one part. A chat that has moved is followed.
-    async fn part(&self, message: &mut Value) -> Result<i64, ApiError> {
-        match self.api.call::<Sent>("sendMessage", message).await {
-            Ok(sent) => Ok(sent.message_id),
+    /// Sends one piece. A chat that has moved is followed.
+    async fn piece(&self, piece: &Piece<'_>, message: &mut Value) -> Result<i64, ApiError> {
+        let sent = match self.once(piece, message).await {
             Err(ApiError::Moved(chat)) => {
                 message["chat_id"] = json!(chat);
+                self.once(piece, message).await
+            }
+            done => done,
+        };
+        match (sent, piece) {
+            // It did not take the file, and the reader is told.
+            (Err(ApiError::Refused(why)), Piece::File(file)) => {
+                tracing::warn!(why, "a file was not taken");
+                let told = format!("[The file {} could not be sent here: {}]", file.name, text::truncate(&why, 200));
+                message["text"] = json!(told);
                 self.api.call::<Sent>("sendMessage", message).await.map(|sent| sent.message_id)
             }
+            (sent, _) => sent,
+        }
+    }
+
+    async fn once(&self, piece: &Piece<'_>, message: &mut Value) -> Result<i64, ApiError> {
+        if let Piece::File(file) = piece {
+            let sent: Result<Sent, ApiError> = self.api.upload("sendDocument", message, ("document", file)).await;
+            return sent.map(|sent| sent.message_id);
+        }
+        match self.api.call::<Sent>("sendMessage", message).await {
+            Ok(sent) => Ok(sent.message_id),
             // Whatever was wrong with its marks, its words arrive.
             Err(ApiError::Refused(why)) if message.get("entities").is_some() => {
                 tracing::warn!(why, "a message is sent without its formatting");
@@ -76,18 +97,14 @@ impl TelegramChannel {
     }
 
     async fn write(&self, delivery: &Delivery, (chat, topic): (i64, Option<i64>)) -> Outcome {
-        let mut markdown = delivery.message.clone().unwrap_or_default();
-        if let Some(subject) = delivery.subject.as_deref().filter(|subject| !subject.trim().is_empty()) {
-            markdown = format!("**{}**\n\n{markdown}", subject.replace('*', "∗"));
-        }
         // What the house itself writes holds commands and calls, to be read letter by letter.
         let asks = delivery.asks();
         let written = match asks.is_empty() {
-            true => Formatted::of_markdown(&markdown),
+            true => Formatted::of_markdown(&markdown_of(delivery)),
             false => Formatted::plain(&delivery.message.clone().unwrap_or_default()),
         };
         let parts = written.parts(LONGEST);
-        if parts.is_empty() {
+        if parts.is_empty() && delivery.files.is_empty() {
             return Outcome::Refused { why: "nothing of it can be shown: it holds marks of Markdown alone".to_owned() };
         }
         // In a group others wrote since.
@@ -99,26 +116,21 @@ impl TelegramChannel {
             Ok(answered) => answered,
             Err(e) => return outcome(e),
         };
-        let (count, began, mut sent) = (parts.len(), Instant::now(), Vec::new());
-        for (n, part) in parts.iter().enumerate() {
-            let mut message = json!({"chat_id": chat, "text": part.text,
-                                     // A preview would fetch the address, and tell its owner what stands in it.
-                                     "link_preview_options": {"is_disabled": true}});
-            let entities = part.entities();
-            if !entities.is_empty() {
-                message["entities"] = json!(entities);
-            }
+        let (count, began, mut sent) = (parts.len() + delivery.files.len(), Instant::now(), Vec::new());
+        let texts = parts.iter().map(|part| Piece::Text(part));
+        for (n, piece) in texts.chain(delivery.files.iter().map(Piece::File)).enumerate() {
+            let mut message = piece.message(chat);
             if let Some(topic) = topic {
                 message["message_thread_id"] = json!(topic);
             }
             if let (0, Some((_, answered))) = (n, answered) {
                 message["reply_parameters"] = reply_to(answered);
             }
-            if n + 1 == count && !asks.is_empty() && self.is_owners(delivery) {
+            if n + 1 == parts.len() && !asks.is_empty() && self.is_owners(delivery) {
                 message["reply_markup"] = keyboard(&asks);
             }
             loop {
-                match self.part(&mut message).await {
+                match self.piece(&piece, &mut message).await {
                     Ok(id) => break sent.push(id),
                     Err(ApiError::TooMany(after)) if n > 0 && began.elapsed() + after < PATIENCE => sleep(after).await,
                     Err(e) if n == 0 => return outcome(e),
@@ -133,6 +145,40 @@ impl TelegramChannel {
     fn is_owners(&self, delivery: &Delivery) -> bool {
         let own = self.outbox.owner().identities.get(CHANNEL);
         own.is_some_and(|own| *own == delivery.target) && delivery.thread.is_none()
+    }
+}
+
+fn no_number(target: &str) -> String {
+    format!("`{target}` is no one's number on Telegram; numbers come from messages")
+}
+
+/// A delivery's words, its subject above them.
+fn markdown_of(delivery: &Delivery) -> String {
+    let message = delivery.message.clone().unwrap_or_default();
+    match delivery.subject.as_deref().filter(|subject| !subject.trim().is_empty()) {
+        Some(subject) => format!("**{}**\n\n{message}", subject.replace('*', "∗")),
+        None => message,
+    }
+}
+
+/// What goes as one message.
+enum Piece<'a> {
+    Text(&'a Formatted),
+    File(&'a OutFile),
+}
+
+impl Piece<'_> {
+    /// The call's arguments, but for the file.
+    fn message(&self, chat: i64) -> Value {
+        let Piece::Text(part) = self else { return json!({"chat_id": chat}) };
+        let mut message = json!({"chat_id": chat, "text": part.text,
+                                 // A preview would fetch the address, and tell its owner what stands in it.
+                                 "link_preview_options": {"is_disabled": true}});
+        let entities = part.entities();
+        if !entities.is_empty() {
+            message["entities"] = json!(entities);
+        }
+        message
     }
 }
 
@@ -171,10 +217,16 @@ impl Channel for TelegramChannel {
         })
     }
 
+    fn shown(&self, delivery: &Delivery) -> Result<Shown, String> {
+        chat_of(delivery.thread.as_deref(), &delivery.target).ok_or_else(|| no_number(&delivery.target))?;
+        let parts = Formatted::of_markdown(&markdown_of(delivery)).parts(LONGEST);
+        let notes = (parts.len() > 1).then(|| format!("It comes in {} messages.", parts.len()));
+        Ok(Shown { messages: parts.into_iter().map(|part| part.text).collect(), notes: notes.into_iter().collect() })
+    }
+
     async fn send(&self, delivery: &Delivery) -> Outcome {
         let Some(chat) = chat_of(delivery.thread.as_deref(), &delivery.target) else {
-            let why = format!("`{}` is no one's number on Telegram; numbers come from messages", delivery.target);
-            return Outcome::Refused { why };
+            return Outcome::Refused { why: no_number(&delivery.target) };
         };
         match (delivery.intent, delivery.emoji.as_deref()) {
             (Intent::React, Some(emoji)) => match self.react(delivery, emoji).await {

@@ -25,6 +25,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::accounts::AccountTrial;
 use crate::background::{BackgroundTask, TaskKind};
 use crate::connector::Connector;
 use crate::contract::{Credential, Factory, Manifest, Module, ModuleContext, ModuleError};
@@ -241,6 +242,10 @@ impl Module for TelegramModule {
             handler: Arc::new(Hook { source: parts.source, cx: cx.clone() }),
         };
         parts.map(route).into_iter().collect()
+    }
+    fn accounts(&self, cx: &ModuleContext) -> Vec<Arc<dyn AccountTrial>> {
+        let parts = self.parts(cx).map(|parts| -> Arc<dyn AccountTrial> { parts.source });
+        parts.into_iter().collect()
     }
     fn tasks(&self, cx: &ModuleContext) -> Vec<BackgroundTask> {
         let Some(Parts { source, reactions }) = self.parts(cx) else { return Vec::new() };

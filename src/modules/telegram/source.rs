@@ -22,7 +22,9 @@ use super::greeter::Greeter;
 use super::incoming::{Reader, Reading};
 use super::reactions::Reactions;
 use super::types::{Message, Update};
+use crate::accounts::AccountTrial;
 use crate::connector::{Batch, Incoming, Source, SourceError, Unreadable};
+use crate::contract::ModuleError;
 use base::Secret;
 use inbox::{Accepted, PAIRS_AT};
 
@@ -201,6 +203,18 @@ fn fault(e: ApiError) -> SourceError {
         ApiError::Conflict(_) => SourceError::Contested(e.to_string()),
         ApiError::TooMany(after) => SourceError::Later { why: e.to_string(), after: Some(after) },
         _ => SourceError::Later { why: e.to_string(), after: None },
+    }
+}
+
+#[async_trait]
+impl AccountTrial for TelegramSource {
+    fn name(&self) -> String {
+        let reader = self.reader();
+        reader.username.map_or(reader.endpoint, |name| format!("@{name}"))
+    }
+
+    async fn attempt(&self) -> Result<(), ModuleError> {
+        self.api.me().await.map(drop).map_err(ModuleError::new)
     }
 }
 

@@ -109,6 +109,8 @@ fn limit_of(outbox: &Outbox, tenant: &TenantId, channel: &str, target: &str) -> 
         priority: Priority::default(),
         context: Value::Null,
         created_at: outbox.clock().now(),
+        has_files: false,
+        files: Vec::new(),
         attempt: 0,
     };
     outbox.channel(channel)?.per_minute(&delivery)

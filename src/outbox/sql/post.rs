@@ -3,6 +3,7 @@
 use serde_json::Value;
 use uuid::Uuid;
 
+use crate::files::OutFile;
 use base::{Label, TenantId};
 use store::{StoreError, Tx};
 use tools::{ToolCall, ToolError};
@@ -21,12 +22,22 @@ pub(crate) async fn queue(
     call: &ToolCall,
     delivery: &Value,
     holds: Option<&Label>,
+    files: &[OutFile],
 ) -> Result<Option<PostedDelivery>, ToolError> {
-    let sql = "SELECT delivery, fresh FROM shared.queue_delivery($1, $2)";
     let seal = call.store.seal();
+    let files: Value = files.iter().map(OutFile::written).collect();
+    let with_files = files.as_array().is_some_and(|files| !files.is_empty());
+    let (sql, params): (_, store::Params<'_>) = match with_files {
+        false => ("SELECT delivery, fresh FROM shared.queue_delivery($1, $2)", &[delivery, seal.expose()]),
+        true => (
+            "SELECT q.delivery, q.fresh, shared.attach_files(q.delivery, NULL, $3, $2)
+             FROM shared.queue_delivery($1, $2) q",
+            &[delivery, seal.expose(), &files],
+        ),
+    };
     let rows = match holds {
-        Some(label) => call.effect_holding(label, sql, &[delivery, seal.expose()]).await?,
-        None => call.effect(sql, &[delivery, seal.expose()]).await?,
+        Some(label) => call.effect_holding(label, sql, params).await?,
+        None => call.effect(sql, params).await?,
     };
     Ok(rows.first().map(PostedDelivery::from))
 }

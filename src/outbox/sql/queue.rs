@@ -9,7 +9,9 @@ use tokio_postgres::error::SqlState;
 use uuid::Uuid;
 
 use crate::delivery::Delivery;
+use crate::files::OutFile;
 use crate::handle::Outbox;
+use crate::household::CHAT;
 use base::{Trust, crash, text};
 use conversation::Lane;
 use store::{Also, Claim, Claimed, Outlook, QueueTable, StoreError, lease_seconds};
@@ -118,7 +120,7 @@ fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
 
 const COLUMNS: &str = "q.id, q.tenant_id, q.origin, q.request_id, q.kind, q.intent, q.channel, q.endpoint, q.target, \
     q.thread, q.subject, q.message, q.emoji, q.priority, q.context, q.created_at, q.attempts, q.lane, q.failures, \
-    q.due_at, q.repeatable, q.trust";
+    q.due_at, q.repeatable, q.trust, EXISTS (SELECT 1 FROM shared.outbox_files f WHERE f.outbox_id = q.id) AS has_files";
 
 fn claimed(row: &Row, id: Uuid, lost: bool) -> Claimed<Queued> {
     let queued = Queued {
@@ -218,6 +220,28 @@ impl DeliveryRows {
         Ok(row.map_err(failed())?.map(|row| row.get("n")))
     }
 
+    /// The files that go along.
+    pub async fn files_of(&self, delivery: Uuid) -> Result<Vec<OutFile>, StoreError> {
+        let mut lease = self.outbox.db().every_tenant().await?;
+        let sql = "SELECT name, media_type, content FROM shared.outbox_files
+                   WHERE outbox_id = $1 AND content IS NOT NULL ORDER BY n";
+        let rows = lease.query(sql, &[&delivery]).await.map_err(failed())?;
+        let file = |row: &Row| OutFile {
+            name: row.get("name"),
+            media_type: row.get("media_type"),
+            content: row.get("content"),
+        };
+        Ok(rows.iter().map(file).collect())
+    }
+
+    /// What has left need not be kept any longer; the chat shows its own.
+    async fn forget_files(&self, delivery: Uuid) -> Result<(), StoreError> {
+        let mut lease = self.outbox.db().every_tenant().await?;
+        let sql = "UPDATE shared.outbox_files f SET content = NULL FROM shared.outbox o
+                   WHERE f.outbox_id = $1 AND o.id = $1 AND o.state = 'sent' AND o.channel <> $2";
+        lease.execute(sql, &[&delivery, &CHAT]).await.map(drop).map_err(failed())
+    }
+
     /// How long a lane must wait that bears so many tries a minute.
     pub async fn lane_wait(&self, queued: &Queued, per_minute: u32) -> Result<Option<Duration>, StoreError> {
         let mut lease = self.outbox.db().every_tenant().await?;
@@ -233,7 +257,7 @@ impl DeliveryRows {
     }
 
     /// Writes what became of it. `false`: the claim does not hold it any more, and nothing was changed.
-    pub async fn settle(&self, claim: Claim, end: &End) -> Result<bool, StoreError> {
+    pub async fn settle(&self, claim: Claim, end: &End, has_files: bool) -> Result<bool, StoreError> {
         let now = self.outbox.clock().now();
         let End { settled, outcome } = end;
         let (mut receipt, mut due, mut after, mut failures) = (None, None, Duration::ZERO, 0);
@@ -273,7 +297,13 @@ impl DeliveryRows {
             outcome,
         ];
         let mut lease = self.outbox.db().every_tenant().await?;
-        Ok(lease.query_opt(&sql, params).await.map_err(failed())?.is_some())
+        let held = lease.query_opt(&sql, params).await.map_err(failed())?.is_some();
+        drop(lease);
+        if held && has_files && matches!(settled, Settled::Sent { .. }) {
+            // A kill just here leaves them to what deletes old rows.
+            self.forget_files(claim.row).await?;
+        }
+        Ok(held)
     }
 
     /// What waits for its time by either clock, and since when something waits whose time has come.

@@ -38,6 +38,22 @@ store::row! {
         /// Its tries, where one delivery is looked at.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pub tries: Vec<Attempt> = |_| Vec::new(),
+        /// What goes along, the same.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub files: Vec<FileView> = |_| Vec::new(),
+    }
+}
+
+store::row! {
+    /// A file of a delivery, as it is told of.
+    #[derive(Clone, Debug, Serialize, Deserialize)]
+    pub struct FileView {
+        pub name: String,
+        pub media_type: String,
+        /// In bytes.
+        pub size: i64,
+        /// Its content is still kept.
+        pub kept: bool,
     }
 }
 
@@ -92,6 +108,39 @@ pub(crate) async fn tries_of(lease: &mut Lease, tenant: &TenantId, id: Uuid) -> 
                    WHERE tenant_id = $1 AND outbox_id = $2 ORDER BY n";
     let rows = lease.read(sql, &[&tenant.as_str(), &id]).await.map_err(failed())?;
     Ok(rows.iter().map(Attempt::from).collect())
+}
+
+/// The files of a delivery, in their order.
+pub(crate) async fn files_of(lease: &mut Lease, tenant: &TenantId, id: Uuid) -> Result<Vec<FileView>, StoreError> {
+    let sql = "SELECT name, media_type, size, content IS NOT NULL AS kept FROM shared.outbox_files
+                   WHERE tenant_id = $1 AND outbox_id = $2 ORDER BY n";
+    let rows = lease.read(sql, &[&tenant.as_str(), &id]).await.map_err(failed())?;
+    Ok(rows.iter().map(FileView::from).collect())
+}
+
+store::row! {
+    /// A file that is kept.
+    pub(crate) struct KeptFile {
+        pub origin: String,
+        pub name: String,
+        pub media_type: String,
+        pub content: Vec<u8>,
+    }
+}
+
+/// The newest file of this name whose content is kept; of one delivery, or of all.
+pub(crate) async fn kept_file(
+    lease: &mut Lease,
+    tenant: &TenantId,
+    name: &str,
+    delivery: Option<Uuid>,
+) -> Result<Option<KeptFile>, StoreError> {
+    let sql = "SELECT o.origin, f.name, f.media_type, f.content
+               FROM shared.outbox_files f JOIN shared.outbox o ON o.id = f.outbox_id
+               WHERE f.tenant_id = $1 AND f.name = $2 AND f.content IS NOT NULL AND ($3::uuid IS NULL OR o.id = $3)
+               ORDER BY o.seq DESC LIMIT 1";
+    let rows = lease.read(sql, &[&tenant.as_str(), &name, &delivery]).await.map_err(failed())?;
+    Ok(rows.first().map(KeptFile::from))
 }
 
 /// What a person makes of a delivery.

@@ -54,6 +54,8 @@ struct State {
     sent: Vec<Value>,
     faults: HashMap<String, VecDeque<Fault>>,
     files: HashMap<String, Vec<u8>>,
+    /// Files that the bot sent, by name.
+    uploads: HashMap<String, String>,
     /// Whose poll it is: an older one ends.
     poller: u64,
     token: String,
@@ -160,6 +162,11 @@ impl BotApi {
         self.state.lock().expect("the state").files.insert(id.to_owned(), content.to_vec());
     }
 
+    /// A file that the bot sent.
+    pub fn uploaded(&self, name: &str) -> Option<String> {
+        self.state.lock().expect("the state").uploads.get(name).cloned()
+    }
+
     /// Calls of a method, in their order.
     pub fn calls(&self, method: &str) -> Vec<Called> {
         let state = self.state.lock().expect("the state");
@@ -256,6 +263,21 @@ impl State {
                 self.sent.push(kept);
                 Ok(message)
             }
+            "sendDocument" => {
+                let (number, name) = (self.next_message, arguments["document"].as_str().unwrap_or_default());
+                if name.ends_with(".exe") {
+                    return refused("file type is not allowed");
+                }
+                self.next_message += 1;
+                let chat = arguments["chat_id"].as_i64().unwrap_or_default();
+                let kind = if chat < 0 { "supergroup" } else { "private" };
+                let message = json!({"message_id": number, "date": jiff::Timestamp::now().as_second(),
+                    "chat": {"id": chat, "type": kind}, "from": {"id": BOT, "is_bot": true, "first_name": "Home"},
+                    "document": {"file_id": name, "file_unique_id": name, "file_name": name}});
+                self.said.push(json!({"message": message}));
+                self.sent.push(message.clone());
+                Ok(message)
+            }
             "sendMessageDraft" => {
                 let text = arguments["text"].as_str().unwrap_or_default();
                 let private = arguments["chat_id"].as_i64().unwrap_or_default() > 0;
@@ -316,7 +338,10 @@ impl Server {
 
     /// Status and body; no status: the answer is lost.
     async fn answer(&self, path: &str, raw: &str, stream: &mut TcpStream) -> (Option<u16>, Vec<u8>) {
-        let arguments: Value = serde_json::from_str(raw).unwrap_or(Value::Null);
+        let arguments = match raw.starts_with("--") {
+            true => self.form(raw),
+            false => serde_json::from_str(raw).unwrap_or(Value::Null),
+        };
         if let Some(answered) = self.at_once(path, &arguments) {
             return answered;
         }
@@ -325,6 +350,31 @@ impl Server {
             Err(Some(why)) => failed(409, &why, json!({})),
             Err(None) => (None, Vec::new()),
         }
+    }
+
+    /// A form's fields; a file is kept, and its name stands for it.
+    fn form(&self, raw: &str) -> Value {
+        let border = raw.lines().next().unwrap_or_default();
+        let mut fields = serde_json::Map::new();
+        for part in raw.split(border).filter_map(|part| part.strip_prefix("\r\n")) {
+            let Some((head, content)) = part.split_once("\r\n\r\n") else { continue };
+            let content = content.strip_suffix("\r\n").unwrap_or(content);
+            let named = |what: &str| {
+                let begin = head.find(&format!("{what}=\""))? + what.len() + 2;
+                Some(head[begin..].split('"').next()?.to_owned())
+            };
+            let name = named("; name").unwrap_or_default();
+            let value = match named("filename") {
+                Some(file) => {
+                    let mut state = self.state.lock().expect("the state");
+                    state.uploads.insert(file.clone(), content.to_owned());
+                    json!(file)
+                }
+                None => serde_json::from_str(content).unwrap_or_else(|_| json!(content)),
+            };
+            fields.insert(name, value);
+        }
+        Value::Object(fields)
     }
 
     /// The answer to all but a poll that is to be carried out.
