@@ -1,6 +1,7 @@
 //! Calls about the household as a whole: how it is, its settings, what it costs, its database.
 
 use async_trait::async_trait;
+use futures_util::future::join_all;
 use jsonrpsee::Extensions;
 use jsonrpsee::proc_macros::rpc;
 use serde::{Deserialize, Serialize};
@@ -12,6 +13,7 @@ use super::sealed::Sealed;
 use super::usage::{Usage, usage};
 use base::TenantId;
 use butler::HouseholdStatus;
+use modules::TriedAccount;
 use sessions::budget::{By, Costs, Period};
 use supervisor::{Reloaded, backup_dir};
 
@@ -26,6 +28,10 @@ pub trait HouseApi {
     /// butler that is drained takes as long as its sessions, at most its own shutdown timeout. Scope `admin`.
     #[method(name = "reload", param_kind = map, with_extensions)]
     async fn reload(&self) -> Result<Reloaded, Failure>;
+
+    /// Tries the accounts of the channels that messages come in through. Scope `admin`.
+    #[method(name = "accounts_try", param_kind = map, with_extensions)]
+    async fn accounts_try(&self) -> Result<Vec<TriedAccount>, Failure>;
 
     /// What was spent in the last `days` days, today included, or without them since the first of this month; and what
     /// the month will come to. Of the butlers that the token reaches. Scope `read`.
@@ -87,6 +93,13 @@ impl HouseApiServer for Rpc {
         may(ext, Need::Household)?;
         let supervisor = self.supervisor.clone();
         to_its_end("reload", "The reload", async move { supervisor.reload().await }).await
+    }
+
+    async fn accounts_try(&self, ext: &Extensions) -> Result<Vec<TriedAccount>, Failure> {
+        may(ext, Need::Household)?;
+        let butlers = self.supervisor.butlers();
+        let tried = butlers.iter().map(|butler| butler.modules().clone()).map(async |m| m.try_accounts().await);
+        Ok(join_all(tried).await.into_iter().flatten().collect())
     }
 
     async fn costs(&self, ext: &Extensions, days: Option<u32>, by: By) -> Result<Costs, Failure> {

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use super::accounts::{Accounts, TriedAccount};
 use super::background::{Supervised, TaskBoard};
 use super::catalog::Catalog;
 use super::contract::{Health, Manifest, Module, ModuleContext, Phase, State};
@@ -48,6 +49,7 @@ pub struct Modules {
     slots: Vec<Slot>,
     states: Arc<Mutex<BTreeMap<String, State>>>,
     board: TaskBoard,
+    accounts: Accounts,
 }
 
 /// Where a module's switch is kept among the butler's state.
@@ -69,8 +71,13 @@ impl Modules {
             Ok(order) => (order, Vec::new()),
             Err(circle) => (needs.keys().cloned().collect(), circle),
         };
-        let mut set =
-            Self { butler: butler.clone(), slots: Vec::new(), states: Arc::default(), board: TaskBoard::default() };
+        let mut set = Self {
+            butler: butler.clone(),
+            slots: Vec::new(),
+            states: Arc::default(),
+            board: TaskBoard::default(),
+            accounts: Accounts::default(),
+        };
         for name in order {
             let mut slot = Slot {
                 needs: needs[&name].clone(),
@@ -211,6 +218,8 @@ impl Modules {
             gates: Arc::new(gates),
             secret_versions: Arc::new(secret_versions),
             board: self.board.clone(),
+            accounts: self.accounts.clone(),
+            butler: self.butler.to_string(),
         }
     }
 }
@@ -222,9 +231,16 @@ pub struct ModuleStates {
     gates: Arc<BTreeMap<String, Gate>>,
     secret_versions: Arc<BTreeMap<String, u64>>,
     board: TaskBoard,
+    accounts: Accounts,
+    butler: String,
 }
 
 impl ModuleStates {
+    /// Tries the accounts that the modules serve.
+    pub async fn try_accounts(&self) -> Vec<TriedAccount> {
+        self.accounts.attempt(&self.butler).await
+    }
+
     /// All modules with their states.
     pub fn all(&self) -> BTreeMap<String, State> {
         let mut states = self.states.lock().unwrap_or_else(|e| e.into_inner()).clone();

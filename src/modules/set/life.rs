@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Modules;
+use super::{Modules, Slot};
 use crate::background::{OnFailure, Supervised};
 use crate::contract::{Health, Phase, State};
 use crate::opening::NamedOpening;
@@ -47,6 +47,11 @@ impl Modules {
             });
             slot.tasks = tasks.collect();
         }
+        let of = |slot: &Slot| {
+            let served = slot.module.as_ref().zip(slot.context.as_ref()).map(|(module, cx)| module.accounts(cx));
+            served.unwrap_or_default().into_iter().map(|account| (slot.name.clone(), account)).collect::<Vec<_>>()
+        };
+        self.accounts.set(self.slots.iter().filter(|slot| slot.failure.is_none()).flat_map(of).collect());
     }
 
     /// A failure of a module whose tools are there already: they refuse from now on.

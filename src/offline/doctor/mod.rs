@@ -2,6 +2,7 @@
 //!
 //! This room stands above the admin room, because it asks a running daemon, and below the command line, which prints.
 
+mod accounts;
 mod backups;
 mod daemon;
 mod machine;
@@ -121,6 +122,7 @@ pub async fn examine(overrides: &Overrides, environment: &Environment, models: b
     findings.extend(settings::keys(config, butlers, &daemon));
     if models {
         findings.extend(models::findings(config, butlers, &daemon).await);
+        findings.extend(accounts::findings(config, &daemon).await);
     }
     findings.extend(ports::findings(config, butlers, &daemon));
     findings.extend(machine::findings(Some(config.spawner.sandbox)));
