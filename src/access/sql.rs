@@ -47,6 +47,10 @@ pub const SET_SECRET: &str = "INSERT INTO shared.secrets (name, nonce, ciphertex
 
 pub const GET_SECRET: &str = "SELECT nonce, ciphertext FROM shared.secrets WHERE tenant_id = $1 AND name = $2";
 
+/// The same, which nobody else changes meanwhile.
+pub const LOCK_SECRET: &str =
+    "SELECT nonce, ciphertext FROM shared.secrets WHERE tenant_id = $1 AND name = $2 FOR UPDATE";
+
 pub const LIST_SECRETS: &str = "SELECT name, updated_at FROM shared.secrets WHERE tenant_id = $1 ORDER BY name";
 
 pub const REMOVE_SECRET: &str = "DELETE FROM shared.secrets WHERE tenant_id = $1 AND name = $2";

@@ -60,6 +60,7 @@ pub use self::approvals::{ActionPage, NewStandingRule, ProposalPage};
 pub use self::sessions::{CallRow, Cancelled, SessionDetail, SessionPage, SessionRow};
 pub use client::{Client, ClientError};
 pub use contacts::Pairing;
+pub use deliveries::SavedFile;
 pub use failure::Failure;
 pub use ids::{FoundIds, IdKind};
 pub use live::LiveEvent;

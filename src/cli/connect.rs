@@ -1,12 +1,14 @@
 //! `butlerd connect`
 
 mod email;
+mod oauth;
 
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use serde_json::json;
 
+use self::oauth::Whose;
 use super::caller::Caller;
 use super::out::{Out, Tone};
 use super::problem::{FAILED, Problem};
@@ -30,6 +32,12 @@ pub enum Connect {
     Telegram(TelegramArgs),
     /// Connect a mailbox: try its password at both servers, find out who checks senders there, and write the settings
     Email(email::EmailArgs),
+    /// Connect a mailbox at Google, by access that you give in a browser
+    Google(oauth::OauthArgs),
+    /// Connect a mailbox at Microsoft, by access that you give in a browser
+    Microsoft(oauth::OauthArgs),
+    /// Connect a mailbox at another provider of OpenID Connect, by access that you give in a browser
+    Oidc(oauth::OidcArgs),
 }
 
 /// `connect telegram`
@@ -46,6 +54,11 @@ pub struct TelegramArgs {
 pub fn run(place: Place, what: Connect) -> Outcome {
     let args = match what {
         Connect::Telegram(args) => args,
+        Connect::Google(how) => return by_oauth(place, Whose::Google, how, Vec::new()),
+        Connect::Microsoft(how) => return by_oauth(place, Whose::Microsoft, how, Vec::new()),
+        Connect::Oidc(oauth::OidcArgs { issuer, how, scopes }) => {
+            return by_oauth(place, Whose::Issuer(issuer), how, scopes);
+        }
         Connect::Email(args) => {
             let settings = settings_of(&place);
             let asked = email::ask(args, &settings)?;
@@ -57,6 +70,12 @@ pub fn run(place: Place, what: Connect) -> Outcome {
     let token = prompt::secret("The bot's token (not shown)")?;
     let where_settings_are = settings_of(&place);
     place.call(|caller| telegram(caller, args, token, where_settings_are))
+}
+
+fn by_oauth(place: Place, whose: Whose, how: oauth::OauthArgs, scopes: Vec<String>) -> Outcome {
+    let settings = settings_of(&place);
+    let asked = oauth::ask(&place.out, whose, how, scopes)?;
+    place.call(|caller| oauth::connect(caller, asked, settings))
 }
 
 async fn telegram(

@@ -10,7 +10,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::Notify;
 
+use super::accounts::AccountTrial;
 use super::background::{BackgroundTask, TaskHealth};
+use super::grant::Grants;
 use super::inbound::Inbound;
 use super::job::NamedJob;
 use super::live::Live;
@@ -145,6 +147,8 @@ pub struct ModuleContext {
     pub conversation: ConversationReader,
     /// Those of the module's credentials that were found.
     pub credentials: Arc<BTreeMap<String, Secret<String>>>,
+    /// Access that somebody gave by OAuth, in the module's credentials.
+    pub grants: Grants,
     /// What the module changes of itself while its butler is up.
     pub live: Live,
     /// How programs are started, as sessions start theirs.
@@ -296,6 +300,10 @@ pub trait Module: Send + Sync {
     }
     /// What it does in the background while its butler is up. Started last, in this order.
     fn tasks(&self, _: &ModuleContext) -> Vec<BackgroundTask> {
+        Vec::new()
+    }
+    /// The accounts that it serves, for whoever asks whether they work.
+    fn accounts(&self, _: &ModuleContext) -> Vec<Arc<dyn AccountTrial>> {
         Vec::new()
     }
     /// What it says at the start of its butler's sessions.

@@ -2,6 +2,7 @@
 //!
 //! A module never imports another; it works with the [`ModuleContext`] it is given.
 
+mod accounts;
 mod approvals;
 mod background;
 mod catalog;
@@ -9,6 +10,7 @@ mod connector;
 mod contract;
 pub mod email;
 mod file;
+mod grant;
 mod inbound;
 mod job;
 mod live;
@@ -28,10 +30,12 @@ pub mod telegram;
 mod vcard;
 mod webhook;
 
+pub use accounts::{AccountTrial, TriedAccount};
 pub use background::{Background, BackgroundTask, TaskError, TaskHealth, TaskKind, TaskState};
 pub use catalog::Catalog;
 pub use connector::{Batch, Connector, Incoming, Source, SourceError, Unreadable};
 pub use contract::{Credential, Factory, Health, Manifest, Module, ModuleContext, ModuleError, Phase, State};
+pub use grant::{GrantError, Grants, new_grant};
 pub use inbound::Inbound;
 pub use job::{AskModel, AskModelError, Job, JobCall, JobFailure, NamedJob};
 pub use live::{Live, OfferError};

@@ -24,7 +24,7 @@ use config::{Environment, Household, Overrides, Refused, SandboxMode, load};
 use conversation::ConversationLog;
 use inbox::{Inbox, InboxParts, SWITCHBOARD};
 use mcp::{BindError, Listener};
-use modules::{Catalog, RouteTable};
+use modules::{Catalog, Grants, RouteTable};
 use outbox::{Outbox, OutboxParts, Owner};
 use process::{ChildUsers, Groups, Kernel, NoGroups, ProcessSupervisor};
 use sessions::budget::{Budgets, Ledger};
@@ -313,6 +313,7 @@ async fn run(
         data_dir: data_dir.clone(),
         roster_dir: config.daemon.roster.clone(),
         db: ground.db.clone(),
+        grants: Grants::new(ground.credentials.clone(), clock.clone()),
         credentials: ground.credentials,
         book: ground.book.clone(),
         operators: ground.operators,

@@ -9,7 +9,7 @@ use crate::support::mail_server::{Fault, HOST, MailServer, Proxy};
 use crate::support::mailbox::{ADA, HOUSEHOLD, field, letter, proven};
 use crate::support::{Daemon, Household, Terminal, eventually, model};
 
-async fn butler() -> ScriptedModel {
+pub async fn butler() -> ScriptedModel {
     model(json!([
         {"when": "(?s)look into the mailbox", "steps": [
             {"call": {"tool": "email_search_inbox", "arguments": {"subject": "Invoice"}}},
@@ -27,7 +27,7 @@ async fn butler() -> ScriptedModel {
 }
 
 /// The household up; what comes by mail is general's.
-async fn started(household: &Household) -> Daemon {
+pub async fn started(household: &Household) -> Daemon {
     let daemon = household.start().await;
     cli(household, &["rules", "add", "channel", "email", "route_to", "general"]);
     daemon
@@ -51,7 +51,7 @@ fn list_letter() -> Vec<u8> {
 }
 
 /// Waits until so many letters lie in somebody's inbox.
-async fn arrived(server: &MailServer, user: &str, count: usize) -> Vec<Vec<u8>> {
+pub async fn arrived(server: &MailServer, user: &str, count: usize) -> Vec<Vec<u8>> {
     eventually(&format!("{count} letters for {user}"), || async {
         let found = server.folder(user, "INBOX").await;
         if found.len() >= count { Ok(found) } else { Err(format!("{} are there", found.len())) }
@@ -60,7 +60,7 @@ async fn arrived(server: &MailServer, user: &str, count: usize) -> Vec<Vec<u8>> 
 }
 
 /// What is taken in, the oldest first: the sender, how far they are believed, the text, the attachments.
-async fn taken_in(household: &Household, count: usize) -> Vec<(String, String, String, Value)> {
+pub async fn taken_in(household: &Household, count: usize) -> Vec<(String, String, String, Value)> {
     let client = household.owner().await;
     eventually(&format!("{count} letters are taken in"), || async {
         let sql = "SELECT sender, trust, body, attachments FROM switchboard.message_inbox ORDER BY seq";
@@ -72,7 +72,7 @@ async fn taken_in(household: &Household, count: usize) -> Vec<(String, String, S
 }
 
 /// The connector as `connector_list` has it.
-async fn connector(daemon: &Daemon) -> Value {
+pub async fn connector(daemon: &Daemon) -> Value {
     let list = daemon.mcp("switchboard").ok("connector_list", json!({})).await;
     let found = list.as_array().into_iter().flatten().find(|one| one["connector_type"] == "imap");
     found.cloned().unwrap_or(Value::Null)

@@ -84,6 +84,7 @@ mod misbehave;
 mod modules_contract;
 mod notes;
 mod notices;
+mod oauth;
 mod once_and_in_lanes;
 mod people;
 mod proposals;

@@ -2,6 +2,7 @@
 
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
+use futures_util::future::BoxFuture;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -71,8 +72,62 @@ impl Credentials {
 
     /// Stores `value` under `name`, replacing what was there.
     pub async fn set(&self, tenant: &TenantId, name: &str, value: &Secret<String>) -> Result<(), CredentialError> {
-        check_name(name)?;
         household().hide(value);
+        self.renew(tenant, name, value).await?;
+        self.changed(name);
+        Ok(())
+    }
+
+    /// The same for what changes by itself and stands for the same: nobody has to read it anew. It is the caller's to hide
+    /// it, for as long as it is good.
+    pub async fn renew(&self, tenant: &TenantId, name: &str, value: &Secret<String>) -> Result<(), CredentialError> {
+        let (nonce, ciphertext) = self.seal(tenant, name, value)?;
+        let mut lease = self.inner.db.shared(tenant).await?;
+        lease
+            .execute(sql::SET_SECRET, &[&name, &nonce.as_slice(), &ciphertext, &self.inner.key_id])
+            .await
+            .map_err(StoreError::query("storing a secret"))?;
+        Ok(())
+    }
+
+    /// Makes something of a stored secret, and perhaps another one of it in its place, while nobody else does that: on no
+    /// daemon. `make` returns what it made, and what is to be stored. `None`: there is no such secret. Else also whether
+    /// what was to be stored is: if not, it is the caller's to store it. And to hide both, as for [`Credentials::renew`].
+    pub async fn change<'a, T, E>(
+        &self,
+        tenant: &TenantId,
+        name: &str,
+        make: impl FnOnce(Secret<String>) -> BoxFuture<'a, Result<(T, Option<Secret<String>>), E>>,
+    ) -> Result<Option<Result<(T, bool), E>>, CredentialError> {
+        let failed = || StoreError::query("changing a secret");
+        let mut lease = self.inner.db.shared(tenant).await?;
+        let mut tx = lease.begin().await.map_err(failed())?;
+        let row = tx.query_opt(sql::LOCK_SECRET, &[&tenant.as_str(), &name]).await.map_err(failed())?;
+        let Some(row) = row else { return Ok(None) };
+        let stored = self.open(tenant, name, SealedRow::from(&row))?;
+        let (made, new) = match make(stored).await {
+            Ok(made) => made,
+            Err(e) => return Ok(Some(Err(e))),
+        };
+        let Some(new) = new else { return Ok(Some(Ok((made, true)))) };
+        let stored = async {
+            let (nonce, ciphertext) = self.seal(tenant, name, &new)?;
+            tx.execute(sql::SET_SECRET, &[&name, &nonce.as_slice(), &ciphertext, &self.inner.key_id])
+                .await
+                .map_err(failed())?;
+            tx.commit().await.map_err(failed())?;
+            Ok::<_, CredentialError>(())
+        };
+        Ok(Some(Ok((made, stored.await.is_ok()))))
+    }
+
+    fn seal(
+        &self,
+        tenant: &TenantId,
+        name: &str,
+        value: &Secret<String>,
+    ) -> Result<([u8; 24], Vec<u8>), CredentialError> {
+        check_name(name)?;
         if value.expose().is_empty() || value.expose().len() > 64 * 1024 {
             return Err(CredentialError::BadValue);
         }
@@ -80,15 +135,18 @@ impl Credentials {
         getrandom::fill(&mut nonce).map_err(CredentialError::Entropy)?;
         let aad = aad(tenant, name);
         let payload = Payload { msg: value.expose().as_bytes(), aad: aad.as_bytes() };
-        let ciphertext =
-            self.inner.cipher.encrypt(&XNonce::from(nonce), payload).map_err(|_| CredentialError::BadValue)?;
-        let mut lease = self.inner.db.shared(tenant).await?;
-        lease
-            .execute(sql::SET_SECRET, &[&name, &nonce.as_slice(), &ciphertext, &self.inner.key_id])
-            .await
-            .map_err(StoreError::query("storing a secret"))?;
-        self.changed(name);
-        Ok(())
+        let sealed = self.inner.cipher.encrypt(&XNonce::from(nonce), payload).map_err(|_| CredentialError::BadValue)?;
+        Ok((nonce, sealed))
+    }
+
+    fn open(&self, tenant: &TenantId, name: &str, sealed: SealedRow) -> Result<Secret<String>, CredentialError> {
+        let wrong = || CredentialError::WrongKey(name.to_owned());
+        let SealedRow { nonce, ciphertext } = sealed;
+        let nonce: [u8; 24] = nonce.try_into().map_err(|_| wrong())?;
+        let aad = aad(tenant, name);
+        let payload = Payload { msg: &ciphertext, aad: aad.as_bytes() };
+        let clear = self.inner.cipher.decrypt(&XNonce::from(nonce), payload).map_err(|_| wrong())?;
+        String::from_utf8(clear).map(Secret::new).map_err(|_| wrong())
     }
 
     fn changed(&self, name: &str) {
@@ -143,14 +201,7 @@ impl Credentials {
             .map_err(StoreError::query("reading a secret"))?;
         drop(lease);
         let Some(row) = row else { return Ok(None) };
-        let wrong = || CredentialError::WrongKey(name.to_owned());
-        let SealedRow { nonce, ciphertext } = SealedRow::from(&row);
-        let nonce: [u8; 24] = nonce.try_into().map_err(|_| wrong())?;
-        let aad = aad(tenant, name);
-        let payload = Payload { msg: &ciphertext, aad: aad.as_bytes() };
-        let clear = self.inner.cipher.decrypt(&XNonce::from(nonce), payload).map_err(|_| wrong())?;
-        let text = String::from_utf8(clear).map_err(|_| wrong())?;
-        let value = Secret::new(text);
+        let value = self.open(tenant, name, SealedRow::from(&row))?;
         household().hide(&value);
         Ok(Some(value))
     }

@@ -11,13 +11,16 @@ use admin::api::SecretsApiClient;
 use base::Secret;
 use config::{Environment, Overrides};
 use modules::ModuleError;
-use modules::email::{MailTrial, try_account};
+use modules::email::{Login, MailTrial, try_account};
 use offline::setup::{KnownMailbox, MAILBOX_PASSWORD, MailboxSettings, connect_email, mailboxes, owners_identity};
 
 /// Servers of providers that many people have: the end of the address, IMAP, SMTP, and whether it keeps what is sent.
-const PROVIDERS: [(&str, &str, &str, bool); 10] = [
+const PROVIDERS: [(&str, &str, &str, bool); 13] = [
     ("gmail.com", "imap.gmail.com", "smtp.gmail.com", true),
     ("googlemail.com", "imap.gmail.com", "smtp.gmail.com", true),
+    ("outlook.com", "outlook.office365.com", "smtp.office365.com:587", true),
+    ("hotmail.com", "outlook.office365.com", "smtp.office365.com:587", true),
+    ("live.com", "outlook.office365.com", "smtp.office365.com:587", true),
     ("icloud.com", "imap.mail.me.com", "smtp.mail.me.com:587", false),
     ("me.com", "imap.mail.me.com", "smtp.mail.me.com:587", false),
     ("fastmail.com", "imap.fastmail.com", "smtp.fastmail.com", false),
@@ -58,53 +61,120 @@ pub(super) struct Typed {
     args: EmailArgs,
     address: String,
     password: Secret<String>,
-    /// Under which the password is stored.
-    secret: String,
-    /// The settings have the mailbox already.
-    known: bool,
 }
 
-/// The name under which a mailbox's password is stored: no other one's.
-fn secret_for(name: &str, known: &[KnownMailbox]) -> String {
+/// A mailbox, and what opens it now.
+pub(super) struct Opened<'a> {
+    pub args: EmailArgs,
+    pub address: String,
+    pub login: Login,
+    /// What is stored, and how the account proves itself by it.
+    pub kept: &'a Secret<String>,
+    pub proof: Proof,
+}
+
+/// How an account proves itself from now on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Proof {
+    Password,
+    Oauth,
+}
+
+impl Proof {
+    /// As the settings have it.
+    fn name(self) -> &'static str {
+        match self {
+            Proof::Password => "password",
+            Proof::Oauth => "oauth",
+        }
+    }
+
+    /// What the first secret of its kind is called.
+    fn secret(self) -> &'static str {
+        match self {
+            Proof::Password => MAILBOX_PASSWORD,
+            Proof::Oauth => "BUTLER_EMAIL_GRANT",
+        }
+    }
+}
+
+/// The name under which what opens a mailbox is stored: no other one's.
+fn secret_for(proof: Proof, name: &str, known: &[KnownMailbox]) -> String {
     if let Some(own) = known.iter().find(|mailbox| mailbox.name == name) {
         return own.secret.clone();
     }
     let wanted =
         if name == "home" { String::new() } else { format!("_{}", name.to_ascii_uppercase().replace('-', "_")) };
     let taken = |secret: &String| known.iter().any(|mailbox| mailbox.secret == *secret);
-    let numbered = (2..).map(|n| format!("{MAILBOX_PASSWORD}{wanted}_{n}"));
-    let mut names = std::iter::once(format!("{MAILBOX_PASSWORD}{wanted}")).chain(numbered);
+    let first = proof.secret();
+    let numbered = (2..).map(|n| format!("{first}{wanted}_{n}"));
+    let mut names = std::iter::once(format!("{first}{wanted}")).chain(numbered);
     names.find(|secret| !taken(secret)).unwrap_or_default()
 }
 
-/// Asks for what only the owner knows.
-pub(super) fn ask(args: EmailArgs, (overrides, environment): &(Overrides, Environment)) -> Result<Typed, Problem> {
+/// Whether a mailbox of this name and address can be connected; before anything is stored: what opens another one would be
+/// gone. The name under which it is stored then, and whether the settings have the mailbox already.
+fn place_for(
+    args: &EmailArgs,
+    address: &str,
+    proof: Proof,
+    (overrides, environment): &(Overrides, Environment),
+) -> Result<(String, bool), Problem> {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
     if args.name.is_empty() || !args.name.chars().all(plain) {
         let why = format!("`{}` can't be the name of a mailbox.", args.name);
         return Err(Problem::usage(why, "Use small letters, digits, - and _."));
     }
-    let address = match &args.address {
-        Some(address) => address.clone(),
-        None => prompt::line("The household's address", "")?,
-    };
-    let address = address.trim().to_owned();
     if !address.contains('@') {
         return Err(Problem::usage(
             format!("`{address}` is not an address."),
             "Such as: butlerd connect email home@example.org",
         ));
     }
-    // Before anything is stored: the password of the other one would be gone.
     let known = mailboxes(overrides, environment)?;
     let own = known.iter().find(|mailbox| mailbox.name == args.name);
-    if let Some(other) = own.filter(|other| !other.address.eq_ignore_ascii_case(&address)) {
+    if let Some(other) = own.filter(|other| !other.address.eq_ignore_ascii_case(address)) {
         let why = format!("The mailbox `{}` is {} already, and nothing was changed.", args.name, other.address);
         return Err(Problem::usage(why, "Give this one a name of its own with --name."));
     }
-    let (secret, known) = (secret_for(&args.name, &known), own.is_some());
+    if let Some(other) = own.filter(|other| other.auth != proof.name()) {
+        let (name, auth, new) = (&args.name, &other.auth, proof.name());
+        let why = format!("The mailbox `{name}` has auth = \"{auth}\" in the settings, and nothing was changed.");
+        let next = format!("Take [modules.email.accounts.{name}] out of them, or write auth = \"{new}\" there.");
+        return Err(Problem::usage(why, &next));
+    }
+    Ok((secret_for(proof, &args.name, &known), own.is_some()))
+}
+
+/// Asks for what only the owner knows.
+pub(super) fn ask(args: EmailArgs, settings: &(Overrides, Environment)) -> Result<Typed, Problem> {
+    let address = args.asked_address(None)?;
+    place_for(&args, &address, Proof::Password, settings)?;
     let password = prompt::secret("Its password; many providers want one made for a single program (not shown)")?;
-    Ok(Typed { args, address, password: Secret::new(password.expose().trim().to_owned()), secret, known })
+    Ok(Typed { args, address, password: Secret::new(password.expose().trim().to_owned()) })
+}
+
+impl EmailArgs {
+    /// The mailbox's address: as it was given, as it is known, or else as the owner types it.
+    pub(super) fn asked_address(&self, known: Option<String>) -> Result<String, Problem> {
+        let address = match self.address.clone().or(known) {
+            Some(address) => address,
+            None => prompt::line("The household's address", "")?,
+        };
+        Ok(address.trim().to_owned())
+    }
+
+    /// The address, if it was given.
+    pub(super) fn address(&self) -> Option<&str> {
+        self.address.as_deref()
+    }
+
+    /// The servers, where they are known and nobody named others.
+    pub(super) fn at(mut self, imap: &str, smtp: &str) -> Self {
+        self.imap.get_or_insert_with(|| imap.to_owned());
+        self.smtp.get_or_insert_with(|| smtp.to_owned());
+        self
+    }
 }
 
 /// The servers that an address's provider is known for, or that it most likely has.
@@ -118,14 +188,26 @@ fn guessed(address: &str) -> (String, String, bool) {
 
 pub(super) async fn email(
     caller: Caller,
-    Typed { args, address, password, secret, known }: Typed,
-    (overrides, environment): (Overrides, Environment),
+    Typed { args, address, password }: Typed,
+    settings: (Overrides, Environment),
+) -> Outcome {
+    let login = Login::Password(password.clone());
+    finish(caller, Opened { args, address, login, kept: &password, proof: Proof::Password }, settings).await
+}
+
+/// Tries what opens a mailbox at both servers, stores it, and writes the settings.
+pub(super) async fn finish(
+    caller: Caller,
+    Opened { args, address, login, kept, proof }: Opened<'_>,
+    settings: (Overrides, Environment),
 ) -> Outcome {
     let out = &caller.out;
+    let (secret, known) = place_for(&args, &address, proof, &settings)?;
+    let (overrides, environment) = settings;
     let (imap, smtp, keeps_sent) = guessed(&address);
     let (imap, smtp) = (args.imap.unwrap_or(imap), args.smtp.unwrap_or(smtp));
     let user = args.user.clone().unwrap_or_else(|| address.clone());
-    let trial = try_account((&address, &user, &password), (&imap, &smtp)).await;
+    let trial = try_account((&address, &user, &login), (&imap, &smtp)).await;
     let MailTrial { tells, letters, server } = trial.map_err(|why: ModuleError| {
         let next = "Name the servers with --imap and --smtp, and the user with --user, as your provider has them.";
         Problem::new(FAILED, "not_connected", format!("Nothing was changed: {why}."), next)
@@ -156,14 +238,15 @@ pub(super) async fn email(
         }
         (None, None) => prompt::line("Your own address, from which you write to the household (empty: none)", "")?,
     };
-    caller.got(caller.quick()?.secret_set(secret.clone(), password.into()).await)?;
-    good(out, "the password is stored, encrypted");
+    caller.got(caller.quick()?.secret_set(secret.clone(), kept.clone().into()).await)?;
+    good(out, "what opens it is stored, encrypted");
     let wanted = MailboxSettings {
         name: &args.name,
         address: &address,
         user: args.user.as_deref(),
         imap: &imap,
         smtp: &smtp,
+        auth: (proof == Proof::Oauth).then(|| proof.name()),
         secret: &secret,
         trusted_server: trusted.as_deref(),
         keeps_sent,
@@ -197,7 +280,9 @@ mod tests {
             name: name.to_owned(),
             address: "a@example.org".to_owned(),
             secret: secret.to_owned(),
+            auth: "password".to_owned(),
         };
+        let secret_for = |name: &str, known: &[KnownMailbox]| secret_for(Proof::Password, name, known);
         assert_eq!(secret_for("home", &[]), MAILBOX_PASSWORD);
         assert_eq!(secret_for("home", &[known("home", "MINE")]), "MINE");
         assert_eq!(secret_for("home", &[known("family", MAILBOX_PASSWORD)]), "BUTLER_EMAIL_PASSWORD_2");

@@ -1,8 +1,11 @@
 //! An account with all that is needed to serve it.
 
+use async_trait::async_trait;
+
 use super::settings::{AccountSection, Answers, Auth, Bulk};
-use crate::contract::ModuleError;
-use base::Secret;
+use crate::accounts::AccountTrial;
+use crate::contract::{ModuleContext, ModuleError};
+use crate::grant::{GrantError, GrantKeeper, given_by};
 use mail::imap::{ImapError, ImapSession};
 use mail::smtp::{self, SubmitError};
 use mail::{Account, Login, Mailbox, Protocol, ReadOptions, ServerAddress};
@@ -16,8 +19,10 @@ const MOST_FILES: usize = 40;
 #[derive(Clone)]
 pub(super) struct MailAccount {
     pub from: Mailbox,
-    pub imap: Account,
-    pub smtp: Account,
+    pub imap: ServerAddress,
+    smtp: ServerAddress,
+    user: String,
+    proof: Proof,
     pub aliases: Vec<String>,
     pub folders: Vec<String>,
     pub senders: Vec<String>,
@@ -31,20 +36,61 @@ pub(super) struct MailAccount {
     pub secret: String,
 }
 
+/// What an account proves itself by.
+#[derive(Clone)]
+enum Proof {
+    Lasting(Login),
+    /// A token that is renewed as it ends.
+    Renewed {
+        keeper: GrantKeeper,
+        given_by: Option<String>,
+    },
+}
+
+/// Why there is nothing to show at the servers.
+struct NoProof {
+    /// It passes by itself.
+    passes: bool,
+    server: String,
+    user: String,
+    why: String,
+}
+
+impl From<NoProof> for ImapError {
+    fn from(NoProof { passes, server, user, why }: NoProof) -> Self {
+        match passes {
+            true => ImapError::Later { server, why },
+            false => ImapError::Login { server, user, why },
+        }
+    }
+}
+
+impl From<NoProof> for SubmitError {
+    fn from(NoProof { passes, server, user, why }: NoProof) -> Self {
+        match passes {
+            true => SubmitError::Later { server, why },
+            false => SubmitError::Login { server, user, why },
+        }
+    }
+}
+
 impl MailAccount {
-    pub fn new(section: &AccountSection, secret: &Secret<String>) -> Result<Self, ModuleError> {
+    pub fn new(section: &AccountSection, cx: &ModuleContext) -> Result<Self, ModuleError> {
         let server = |protocol, text: &str| ServerAddress::parse(protocol, text).map_err(ModuleError::new);
-        let user = section.user.clone().unwrap_or_else(|| section.address.clone());
-        let login = match section.auth {
-            Auth::Password => Login::Password(secret.clone()),
-            Auth::Token => Login::Token(secret.clone()),
+        let secret = cx.credentials.get(&section.password);
+        let secret = secret.ok_or_else(|| format!("{} is not set", section.password))?.clone();
+        let proof = match section.auth {
+            Auth::Password => Proof::Lasting(Login::Password(secret)),
+            Auth::Token => Proof::Lasting(Login::Token(secret)),
+            Auth::Oauth => Proof::Renewed { keeper: cx.grants.keeper(&section.password), given_by: given_by(&secret) },
         };
-        let at = |server| Account { server, user: user.clone(), login: login.clone() };
         let largest_letter = u32::try_from(section.largest_letter.0).unwrap_or(u32::MAX);
         Ok(Self {
             from: Mailbox { name: section.name.clone(), address: section.address.clone() },
-            imap: at(server(Protocol::Imap, &section.imap)?),
-            smtp: at(server(Protocol::Smtp, &section.smtp)?),
+            imap: server(Protocol::Imap, &section.imap)?,
+            smtp: server(Protocol::Smtp, &section.smtp)?,
+            user: section.user.clone().unwrap_or_else(|| section.address.clone()),
+            proof,
             aliases: section.aliases.clone(),
             folders: section.folders.clone(),
             senders: section.senders.iter().map(|sender| sender.to_lowercase()).collect(),
@@ -94,9 +140,79 @@ impl MailAccount {
             })
     }
 
-    /// Why nobody is let in, as the owner is told.
+    /// What is said at a server.
+    async fn at(&self, server: &ServerAddress) -> Result<Account, NoProof> {
+        let login = match &self.proof {
+            Proof::Lasting(login) => login.clone(),
+            Proof::Renewed { keeper, .. } => Login::Token(keeper.token().await.map_err(|e| NoProof {
+                passes: matches!(e, GrantError::Later(_)),
+                server: server.to_string(),
+                user: self.user.clone(),
+                why: e.to_string(),
+            })?),
+        };
+        Ok(Account { server: server.clone(), user: self.user.clone(), login })
+    }
+
+    /// A server did not let it in. Whether it may with what it has by now.
+    async fn has_another(&self, refused: &Login) -> bool {
+        match (&self.proof, refused) {
+            (Proof::Renewed { keeper, .. }, Login::Token(token)) => keeper.was_refused(token).await,
+            _ => false,
+        }
+    }
+
+    /// A connection to the mailbox, logged in.
+    pub async fn open(&self) -> Result<ImapSession, ImapError> {
+        let account = self.at(&self.imap).await?;
+        match ImapSession::open(&account).await {
+            Err(ImapError::Login { .. }) if self.has_another(&account.login).await => {
+                ImapSession::open(&self.at(&self.imap).await?).await
+            }
+            opened => opened,
+        }
+    }
+
+    /// Hands a letter in. Returns the server's own words.
+    pub async fn submit(&self, to: &str, raw: &[u8]) -> Result<String, SubmitError> {
+        let account = self.at(&self.smtp).await?;
+        match smtp::submit(&account, self.address(), to, raw).await {
+            Err(SubmitError::Login { .. }) if self.has_another(&account.login).await => {
+                smtp::submit(&self.at(&self.smtp).await?, self.address(), to, raw).await
+            }
+            done => done,
+        }
+    }
+
+    /// How the owner mends that nobody is let in.
     pub fn login_mended_by(&self) -> String {
-        format!("store a good one with: butlerd secret set {}", self.secret)
+        match &self.proof {
+            Proof::Lasting(_) => format!("store a good one with: butlerd secret set {}", self.secret),
+            Proof::Renewed { given_by, .. } => {
+                format!("give access again with: {}", given_by.as_deref().unwrap_or("butlerd connect"))
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl AccountTrial for MailAccount {
+    fn name(&self) -> String {
+        self.address().to_owned()
+    }
+
+    async fn attempt(&self) -> Result<(), ModuleError> {
+        let mended = |e: &dyn std::fmt::Display| ModuleError::new(format!("{e}; {}", self.login_mended_by()));
+        let session = self.open().await.map_err(|e| match e {
+            ImapError::Login { .. } => mended(&e),
+            e => ModuleError::new(e),
+        })?;
+        session.close().await;
+        let account = self.at(&self.smtp).await.map_err(|why| ModuleError::new(SubmitError::from(why)))?;
+        smtp::try_login(&account).await.map_err(|e| match e {
+            SubmitError::Login { .. } => mended(&e),
+            e => ModuleError::new(e),
+        })
     }
 }
 
@@ -116,11 +232,11 @@ pub struct MailTrial {
 /// # Errors
 /// A sentence for the owner.
 pub async fn try_account(
-    (address, user, password): (&str, &str, &Secret<String>),
+    (address, user, login): (&str, &str, &Login),
     (imap, smtp): (&str, &str),
 ) -> Result<MailTrial, ModuleError> {
     let server = |protocol, text: &str| ServerAddress::parse(protocol, text).map_err(ModuleError::new);
-    let at = |server| Account { server, user: user.to_owned(), login: Login::Password(password.clone()) };
+    let at = |server| Account { server, user: user.to_owned(), login: login.clone() };
     if !mail::is_address(address) {
         return Err(format!("`{address}` is not an address such as household@example.org").into());
     }

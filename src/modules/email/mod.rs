@@ -17,6 +17,7 @@ use futures_util::future::join_all;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use crate::accounts::AccountTrial;
 use crate::background::{Background, BackgroundTask, TaskError, TaskKind};
 use crate::connector::Connector;
 use crate::contract::{Credential, Factory, Manifest, Module, ModuleContext, ModuleError};
@@ -26,6 +27,7 @@ use base::ButlerName;
 use channel::EmailChannel;
 use config::{KeyMistake, Section};
 use inbox::SWITCHBOARD;
+pub use mail::Login;
 use outbox::{Channel, MESSENGER, send_tool, send_tool_name};
 use settings::{Settings, read};
 use source::MailSource;
@@ -70,14 +72,9 @@ struct EmailModule {
 }
 
 impl EmailModule {
-    /// The accounts with their secrets.
-    fn accounts(&self, cx: &ModuleContext) -> Result<Vec<MailAccount>, ModuleError> {
-        let made = self.settings.accounts.values().map(|account| {
-            let secret = cx.credentials.get(&account.password);
-            let secret = secret.ok_or_else(|| format!("{} is not set", account.password))?;
-            MailAccount::new(account, secret)
-        });
-        made.collect()
+    /// The accounts with what they prove themselves by.
+    fn mailboxes(&self, cx: &ModuleContext) -> Result<Vec<MailAccount>, ModuleError> {
+        self.settings.accounts.values().map(|account| MailAccount::new(account, cx)).collect()
     }
 }
 
@@ -99,11 +96,11 @@ impl Module for EmailModule {
         self.settings.accounts.values().map(wanted).collect()
     }
     async fn start(&self, cx: &ModuleContext) -> Result<(), ModuleError> {
-        self.accounts(cx).map(drop)
+        self.mailboxes(cx).map(drop)
     }
     fn channels(&self, cx: &ModuleContext) -> Result<Vec<Arc<dyn Channel>>, ModuleError> {
         match self.part {
-            Part::Sends => Ok(vec![Arc::new(EmailChannel::new(self.accounts(cx)?, cx))]),
+            Part::Sends => Ok(vec![Arc::new(EmailChannel::new(self.mailboxes(cx)?, cx))]),
             Part::TakesIn | Part::Reads => Ok(Vec::new()),
         }
     }
@@ -111,12 +108,19 @@ impl Module for EmailModule {
         match self.part {
             Part::TakesIn => Ok(Vec::new()),
             Part::Sends => Ok(vec![send_tool(&cx.outbox, CHANNEL).map_err(ModuleError::new)?]),
-            Part::Reads => reading::tools(self.accounts(cx)?),
+            Part::Reads => reading::tools(self.mailboxes(cx)?),
+        }
+    }
+    fn accounts(&self, cx: &ModuleContext) -> Vec<Arc<dyn AccountTrial>> {
+        let own = |account: MailAccount| -> Arc<dyn AccountTrial> { Arc::new(account) };
+        match self.part {
+            Part::TakesIn => self.mailboxes(cx).unwrap_or_default().into_iter().map(own).collect(),
+            Part::Sends | Part::Reads => Vec::new(),
         }
     }
     fn tasks(&self, cx: &ModuleContext) -> Vec<BackgroundTask> {
         let accounts = match self.part {
-            Part::TakesIn => self.accounts(cx).unwrap_or_default(),
+            Part::TakesIn => self.mailboxes(cx).unwrap_or_default(),
             Part::Sends | Part::Reads => Vec::new(),
         };
         if accounts.is_empty() {

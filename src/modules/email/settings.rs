@@ -42,10 +42,12 @@ pub(super) struct AccountSection {
     pub smtp: String,
     /// The name to log in with; if not set, the address.
     pub user: Option<String>,
-    /// How the account proves itself: by a password, or by an access token of OAuth, which another program keeps fresh.
+    /// How the account proves itself: by a password, by access that its owner gave with `butlerd connect google`,
+    /// `microsoft` or `oidc`, or by an access token that another program keeps fresh.
     #[schemars(extend("default" = "password"))]
     pub auth: Auth,
-    /// The credential that holds the password, or the token; many providers want a password that is made for one program.
+    /// The credential that holds the password, the access or the token; many providers want a password that is made for one
+    /// program.
     #[schemars(extend("format" = "credential", "default" = "BUTLER_EMAIL_PASSWORD"))]
     pub password: String,
     /// The environment variable that is asked where no such secret is stored; if not set, the one of the same name.
@@ -83,6 +85,7 @@ pub(super) struct AccountSection {
 #[serde(rename_all = "lowercase")]
 pub(super) enum Auth {
     Password,
+    Oauth,
     Token,
 }
 

@@ -67,7 +67,7 @@ impl MailSource {
             ImapError::Login { .. } => SourceError::Owner(format!("{e}; {}", self.account.login_mended_by())),
             ImapError::NoFolder(_) => SourceError::Owner(format!(
                 "{e}; see [modules.email.accounts.…] folders, or make it at {}",
-                self.account.imap.server
+                self.account.imap
             )),
         }
     }
@@ -271,7 +271,7 @@ impl Source for MailSource {
     }
 
     async fn open(&self) -> Result<(), SourceError> {
-        let session = ImapSession::open(&self.account.imap).await.map_err(|e| self.fault(e))?;
+        let session = self.account.open().await.map_err(|e| self.fault(e))?;
         *self.session.lock().await = Some(session);
         Ok(())
     }
@@ -282,7 +282,7 @@ impl Source for MailSource {
         let taken = self.session.lock().await.take();
         let session = match taken {
             Some(session) => session,
-            None => ImapSession::open(&self.account.imap).await.map_err(|e| self.fault(e))?,
+            None => self.account.open().await.map_err(|e| self.fault(e))?,
         };
         let Looked { batch, session } = self.look(session, &known).await.map_err(|e| self.fault(e))?;
         if let Some(batch) = batch {

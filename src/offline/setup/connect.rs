@@ -41,7 +41,9 @@ pub struct MailboxSettings<'a> {
     pub user: Option<&'a str>,
     pub imap: &'a str,
     pub smtp: &'a str,
-    /// The name under which its password is stored.
+    /// How it proves itself, if not by a password.
+    pub auth: Option<&'a str>,
+    /// The name under which its password, or the access to it, is stored.
     pub secret: &'a str,
     /// Whose findings about senders are believed.
     pub trusted_server: Option<&'a str>,
@@ -62,7 +64,7 @@ pub fn connect_email(
         text(mailbox.imap),
         text(mailbox.smtp)
     );
-    let keys = [("user", mailbox.user), ("password", Some(mailbox.secret))];
+    let keys = [("user", mailbox.user), ("auth", mailbox.auth), ("password", Some(mailbox.secret))];
     for (key, value) in keys.iter().filter_map(|(key, value)| Some((key, (*value)?))) {
         section.push_str(&format!("{key} = {}\n", text(value)));
     }
@@ -81,8 +83,10 @@ pub fn connect_email(
 pub struct KnownMailbox {
     pub name: String,
     pub address: String,
-    /// The name under which its password is stored.
+    /// The name under which its password is stored, or the access to it.
     pub secret: String,
+    /// How it proves itself: `password`, `oauth` or `token`.
+    pub auth: String,
 }
 
 /// The mailboxes that the settings have.
@@ -94,7 +98,8 @@ pub fn mailboxes(overrides: &Overrides, environment: &Environment) -> Result<Vec
     let known = accounts.into_iter().flat_map(|accounts| accounts.iter()).map(|(name, account)| {
         let text = |key: &str| account.get(key).and_then(Item::as_str).map(str::to_owned);
         let secret = text("password").unwrap_or_else(|| MAILBOX_PASSWORD.to_owned());
-        KnownMailbox { name: name.to_owned(), address: text("address").unwrap_or_default(), secret }
+        let auth = text("auth").unwrap_or_else(|| "password".to_owned());
+        KnownMailbox { name: name.to_owned(), address: text("address").unwrap_or_default(), secret, auth }
     });
     Ok(known.collect())
 }

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use what_was_left_out::left_out;
 
+use super::oidc::Oidc;
 use super::ports;
 pub use proxy::Proxy;
 
@@ -140,21 +141,27 @@ fn own(path: &Path) {
 impl MailServer {
     /// `None`: they are not installed here, and that was told.
     pub async fn start() -> Option<Self> {
-        Self::start_with(false).await
+        Self::start_with(None).await
     }
 
     /// As [`MailServer::start`]. Bearer tokens are good as well, once they are granted.
     pub async fn start_with_oauth() -> Option<Self> {
-        Self::start_with(true).await
+        Self::start_with(Some(String::new())).await
     }
 
-    async fn start_with(oauth: bool) -> Option<Self> {
-        let started = tokio::task::spawn_blocking(move || Self::start_blocking(oauth)).await.expect("it starts");
+    /// The same, where this provider says whose a token is.
+    pub async fn start_with_provider(provider: &Oidc) -> Option<Self> {
+        Self::start_with(Some(provider.introspection())).await
+    }
+
+    /// `judge`: who says whose a token is; empty: these servers themselves.
+    async fn start_with(judge: Option<String>) -> Option<Self> {
+        let started = tokio::task::spawn_blocking(move || Self::start_blocking(judge)).await.expect("it starts");
         let test = std::thread::current().name().unwrap_or("a test").to_owned();
         started.map_err(|why| left_out(&format!("{test}, with mail servers"), &why)).ok()
     }
 
-    fn start_blocking(oauth: bool) -> Result<Self, String> {
+    fn start_blocking(judge: Option<String>) -> Result<Self, String> {
         let python = python()?;
         let dir = tempfile::Builder::new().prefix("mail").tempdir().expect("a directory");
         let at = dir.path();
@@ -183,15 +190,20 @@ impl MailServer {
         write("dovecot.log", "");
         write("servers.py", include_str!("mail_server/servers.py"));
         write("submission.py", include_str!("mail_server/submission.py"));
-        if oauth {
+        let judge = judge.map(|judge| if judge.is_empty() { format!("http://127.0.0.1:{tokens}/") } else { judge });
+        if let Some(judge) = &judge {
             let args = format!("args = {}/tokens.conf", at.display());
             write("oauth.conf", &include_str!("mail_server/oauth.conf").replace("@args@", &args));
-            let judge = format!("introspection_url = http://127.0.0.1:{tokens}/\n");
+            let judge = format!("introspection_url = {judge}\n");
             write("tokens.conf", &(include_str!("mail_server/tokens.conf").to_owned() + &judge));
         }
         let mut command = Command::new(python);
         command.arg(at.join("servers.py")).arg(at).arg(imap.to_string()).arg(imaps.to_string());
-        command.arg(if oauth { tokens.to_string() } else { "none".to_owned() });
+        command.arg(match &judge {
+            Some(own) if own.contains(&format!(":{tokens}/")) => tokens.to_string(),
+            Some(other) => other.clone(),
+            None => "none".to_owned(),
+        });
         command.arg(user.uid.to_string()).arg(group.gid.to_string());
         command.env_clear().env("PATH", path()).env("HOME", at).current_dir(at);
         let errors = std::fs::File::create(at.join("servers.log")).expect("a log");

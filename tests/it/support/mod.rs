@@ -10,6 +10,7 @@ pub mod mail_server;
 pub mod mailbox;
 mod mcp;
 pub mod memory;
+pub mod oidc;
 pub mod ports;
 pub mod receiver;
 mod runtimes;

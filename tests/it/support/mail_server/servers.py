@@ -1,6 +1,6 @@
 """Dovecot, and a submission server whose mail arrives there. Does what comes in by lines of JSON, answers each by one.
 
-usage: servers.py DIR IMAP_PORT IMAPS_PORT TOKENS_PORT|none UID GID; mail_server.rs has filled DIR. Dovecot runs as the
+usage: servers.py DIR IMAP_PORT IMAPS_PORT TOKENS_PORT|JUDGE_URL|none UID GID; mail_server.rs has filled DIR. Dovecot runs as the
 user with UID. When the input ends, all of it does.
 """
 

@@ -5,6 +5,7 @@ import json
 import ssl
 import threading
 import urllib.parse
+import urllib.request
 from base64 import b64decode
 
 from aiosmtpd.smtp import MISSING, SMTP, AuthResult
@@ -15,8 +16,9 @@ deliver = None
 # What the next ones come to: (where, what).
 faults = []
 submitted = []
-# Whose each token is.
+# Whose each token is, where nobody else is asked for that.
 tokens = {}
+judge_url = None
 context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
 
 
@@ -87,7 +89,7 @@ class Submission(SMTP):
         fields = said.decode().split("\1")
         user = user_in(fields)
         token = next((field[12:] for field in fields if field.startswith("auth=Bearer ")), None)
-        if token in tokens and tokens[token] == user:
+        if token and await asyncio.to_thread(whose, token) == user:
             return AuthResult(success=True, auth_data=user)
         # Tells why, and refuses once the client has taken note.
         await self.challenge_auth(json.dumps({"status": "401", "schemes": "bearer", "scope": "mail"}))
@@ -121,6 +123,15 @@ def authenticate(server, session, envelope, mechanism, data):
     return AuthResult(success=user in users and users[user] == password, handled=False, auth_data=user)
 
 
+def whose(token):
+    if judge_url is None:
+        return tokens.get(token)
+    form = urllib.parse.urlencode({"token": token}).encode()
+    with urllib.request.urlopen(judge_url, form, timeout=10) as answer:
+        said = json.load(answer)
+    return said.get("username") if said.get("active") else None
+
+
 async def judge(reader, writer):
     """Says whose a token is, as RFC 7662 has it."""
     head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
@@ -152,7 +163,7 @@ async def serve(tokens_port, ready):
         server = await loop.create_server(factory, "127.0.0.1", 0, ssl=tls)
         ports.append(server.sockets[0].getsockname()[1])
         await loop.create_server(factory, "127.0.0.2", ports[-1], ssl=tls)
-    if with_tokens:
+    if with_tokens and judge_url is None:
         await asyncio.start_server(judge, "127.0.0.1", int(tokens_port))
     ready(ports)
     await asyncio.Event().wait()
@@ -160,6 +171,8 @@ async def serve(tokens_port, ready):
 
 def start(tokens_port):
     """In a thread of its own. The ports of both servers."""
+    global judge_url
+    judge_url = tokens_port if tokens_port.startswith("http") else None
     ports = []
     there = threading.Event()
 
