@@ -42,7 +42,8 @@ impl From<PairingError> for Failure {
             PairingError::NoWay(channel) => Self::new(
                 "no_way_to_pair",
                 format!(
-                    "Nobody was invited: no connector here takes codes in on {channel}; Telegram's does, while it is up. \
+                    "Nobody was invited: no connector here takes codes in on {channel}; Telegram's does, while it is up \
+                     and allowed_chats is empty. \
                      An address or a number is noted with: butlerd contacts add NAME {channel} IDENTITY"
                 ),
             ),

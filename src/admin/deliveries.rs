@@ -48,10 +48,10 @@ pub trait DeliveriesApi {
         priority: Option<String>,
     ) -> Result<DeliveryPreview, Failure>;
 
-    /// A file of this name that went along with a delivery, the newest one, or of one delivery. What has left over a
-    /// channel is not kept. Scope `read`.
+    /// A file that went along with a delivery, by the beginning of its content's SHA-256 (8 hexadecimal digits at least).
+    /// What has left over a channel is not kept. Scope `read`.
     #[method(name = "deliveries_file", param_kind = map, with_extensions)]
-    async fn deliveries_file(&self, name: String, delivery: Option<Uuid>) -> Result<SavedFile, Failure>;
+    async fn deliveries_file(&self, handle: String) -> Result<SavedFile, Failure>;
 
     /// Sends one once more that failed, is dead or unknown. Scope `admin`.
     #[method(name = "deliveries_retry", param_kind = map, with_extensions)]
@@ -164,17 +164,16 @@ impl DeliveriesApiServer for Rpc {
         found.map_err(|nobody| Failure::new("no_recipient", nobody.sentence()))
     }
 
-    async fn deliveries_file(
-        &self,
-        ext: &Extensions,
-        name: String,
-        delivery: Option<Uuid>,
-    ) -> Result<SavedFile, Failure> {
+    async fn deliveries_file(&self, ext: &Extensions, handle: String) -> Result<SavedFile, Failure> {
         let grant = may(ext, Need::Look)?;
-        let found = self.post().kept_file(&grant.tenant, &name, delivery).await?;
-        let found = found.filter(|(origin, _)| rights::check_butler(&grant, origin).is_ok());
-        let (_, OutFile { name, media_type, content }) = found.ok_or_else(|| {
-            Failure::new("not_found", "No file of that name is kept. See what a delivery has: butlerd deliveries show")
+        let handle = handle.to_ascii_lowercase();
+        if handle.len() < 8 || !handle.bytes().all(|b| b.is_ascii_hexdigit()) {
+            return Err(Failure::invalid("A file is named by 8 hexadecimal digits or more, as its message says."));
+        }
+        let own = rights::own_or(&grant, None)?;
+        let found = self.post().kept_file(&grant.tenant, &handle, own.as_deref()).await?;
+        let OutFile { name, media_type, content } = found.ok_or_else(|| {
+            Failure::new("not_found", "No such file is kept. See what a delivery has: butlerd deliveries show ID")
         })?;
         Ok(SavedFile { name, media_type, content_base64: STANDARD.encode(content) })
     }

@@ -269,14 +269,13 @@ pub(super) struct Words<'a> {
     pub context: &'a Value,
 }
 
-/// Writes an answer as the call's effect. `holds`: the label of what it holds and the call was not shown. `false`: the
-/// session deals with nobody's message.
+/// Writes an answer as the call's effect. `holds`: the label of what it holds and the call was not shown.
 pub(super) async fn say(
     call: &ToolCall,
     words: Words<'_>,
     holds: Option<&Label>,
     files: &[OutFile],
-) -> Result<bool, ToolError> {
+) -> Result<Said, ToolError> {
     let said = "shared.say($1, r.id, $2, $3, $4, $5, $6, $7, $8, $9)";
     let said = match files.is_empty() {
         true => said.to_owned(),
@@ -296,7 +295,20 @@ pub(super) async fn say(
         Some(label) => call.effect_holding(label, &sql, said).await?,
         None => call.effect(&sql, said).await?,
     };
-    Ok(!rows.is_empty())
+    Ok(match rows.first() {
+        None => Said::ToNobody,
+        Some(row) if files.is_empty() || row.get(0) => Said::Yes,
+        Some(_) => Said::WithoutFiles,
+    })
+}
+
+/// What saying something came to.
+pub(super) enum Said {
+    Yes,
+    /// The very words were said before, and may have left without these files.
+    WithoutFiles,
+    /// The session deals with nobody's message.
+    ToNobody,
 }
 
 store::row! {

@@ -41,11 +41,8 @@ pub enum Deliveries {
     Send(NewMessage),
     /// Save a file that came along with a message, where its channel shows none
     Save {
-        /// The file's name, as the message says it
-        name: String,
-        /// Of this delivery [default: the newest file of that name]
-        #[arg(long, value_name = "ID")]
-        delivery: Option<Id>,
+        /// Which file, as the message says it
+        file: String,
         /// Where to; never over another file [default: the file's name, here]
         #[arg(long, value_name = "PATH")]
         path: Option<PathBuf>,
@@ -93,13 +90,8 @@ pub async fn run(caller: Caller, what: Deliveries) -> Outcome {
     let named = async |id: &Id| caller.id(IdKind::Delivery, id).await;
     let changed = match what {
         Deliveries::Send(new) => return send(&caller, new).await,
-        Deliveries::Save { name, delivery, path } => {
-            let delivery = match delivery {
-                Some(id) => Some(named(&id).await?),
-                None => None,
-            };
-            let file = caller.got(calls.deliveries_file(name, delivery).await)?;
-            return save(&caller, &file, path);
+        Deliveries::Save { file, path } => {
+            return save(&caller, &caller.got(calls.deliveries_file(file).await)?, path);
         }
         Deliveries::List { state, butler, newest } => {
             let found = calls.deliveries_list(butler, state, Some(newest.limit)).await;
@@ -134,6 +126,7 @@ async fn send(caller: &Caller, new: NewMessage) -> Outcome {
         let why = sent["error"].as_str().unwrap_or("Nothing was sent.").to_owned();
         return Err(Problem::new(FAILED, "not_sent", why, ""));
     }
+    let bad = ["failed", "dead", "unknown"].iter().any(|state| sent["state"] == *state);
     caller.out.answer(&sent, |out, sent| {
         let text = |key: &str| one_line(sent[key].as_str().unwrap_or_default(), 200);
         out.line(&format!(
@@ -148,7 +141,8 @@ async fn send(caller: &Caller, new: NewMessage) -> Outcome {
                 out.aside(&one_line(said, 500));
             }
         }
-    })
+    })?;
+    Ok(if bad { FAILED } else { 0 })
 }
 
 fn preview(out: &Out, looked: &DeliveryPreview) {
@@ -256,9 +250,10 @@ fn show(out: &Out, d: &DeliveryView) {
     }
     out.line(&block(said(d)));
     for file in &d.files {
-        let kept = if file.kept { "" } else { ", not kept" };
+        let kept =
+            if file.kept { format!("; butlerd deliveries save {}", file.handle) } else { "; not kept".to_owned() };
         out.aside(&format!(
-            "File: {} ({}, {} bytes{kept})",
+            "File: {} ({}, {} bytes){kept}",
             one_line(&file.name, 200),
             one_line(&file.media_type, 100),
             file.size

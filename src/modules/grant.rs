@@ -144,8 +144,8 @@ struct Inner {
 struct Known {
     /// As of this version of the secret.
     grant: Option<(u64, Grant)>,
-    /// Renewed, and not written down yet.
-    unwritten: bool,
+    /// Renewed, and not written down yet: the refresh token that it came of, in whose place it is to stand.
+    unwritten: Option<String>,
     /// A token that a server did not take, and since when.
     refused: Option<(Vec<u8>, Instant)>,
     /// What is hidden wherever text is stored or logged, for as long as it is good.
@@ -175,6 +175,10 @@ impl GrantKeeper {
     /// A server did not take this token. Whether another one may help.
     pub async fn was_refused(&self, token: &Secret<String>) -> bool {
         let mut known = self.0.one.lock().await;
+        if known.grant.as_ref().is_some_and(|(_, grant)| grant.access != *token.expose()) {
+            // There is another one by now.
+            return true;
+        }
         if known.refused.as_ref().is_some_and(|(_, since)| since.elapsed() < REFUSED_AGAIN) {
             return false;
         }
@@ -193,15 +197,17 @@ impl GrantKeeper {
         if let Some((of, grant)) = &known.grant
             && *of == version
         {
-            if known.unwritten && credentials.renew(&tenant, name, &grant.written()).await.is_ok() {
-                known.unwritten = false;
+            if let Some(old) = &known.unwritten
+                && self.write_once(old, grant).await.is_ok()
+            {
+                known.unwritten = None;
             }
             if good(grant) {
                 return Ok(Secret::new(grant.access.clone()));
             }
         }
-        let in_memory =
-            known.grant.as_ref().filter(|(of, _)| known.unwritten && *of == version).map(|(_, g)| g.clone());
+        let in_memory = known.grant.as_ref().filter(|(of, _)| known.unwritten.is_some() && *of == version);
+        let in_memory = in_memory.map(|(_, grant)| grant.clone());
         let (called, clock) = (name.clone(), clock.clone());
         let renewed = credentials.change(&tenant, name, move |stored| {
             async move {
@@ -211,23 +217,19 @@ impl GrantKeeper {
                 };
                 // Another daemon may have renewed it while this one waited.
                 if good(&grant) {
-                    return Ok((grant, None));
+                    return Ok(((grant, String::new()), None));
                 }
-                let grant = renew(&grant, &clock).await?;
-                let written = grant.written();
-                Ok((grant, Some(written)))
+                let renewed = renew(&grant, &clock).await?;
+                let written = renewed.written();
+                Ok(((renewed, grant.refresh), Some(written)))
             }
             .boxed()
         });
         let renewed = renewed.await.map_err(of_store)?;
         let missing = || GrantError::Owner(format!("the secret {name} is not there; connect the account again"));
-        let (grant, written) = renewed.ok_or_else(missing)??;
-        if !written {
-            // What the provider gave counts, whether or not the database is there.
-            known.unwritten = !self.write(&grant).await;
-        } else {
-            known.unwritten = false;
-        }
+        let ((grant, old), written) = renewed.ok_or_else(missing)??;
+        // What the provider gave counts, whether or not the database is there.
+        known.unwritten = (!written && !self.write(&old, &grant).await).then_some(old);
         let token = Secret::new(grant.access.clone());
         let secrets = [token.clone(), Secret::new(grant.refresh.clone())];
         known.hidden = secrets.iter().map(|secret| household().hide_while(secret)).collect();
@@ -236,16 +238,30 @@ impl GrantKeeper {
     }
 
     /// Writes a grant down that could not be written with its renewal.
-    async fn write(&self, grant: &Grant) -> bool {
+    async fn write(&self, old: &str, grant: &Grant) -> bool {
         for _ in 0..WRITE_TRIES {
-            let written = self.0.credentials.renew(&TenantId::owner(), &self.0.name, &grant.written()).await;
-            match written {
+            match self.write_once(old, grant).await {
                 Ok(()) => return true,
                 Err(e) => tracing::warn!(secret = self.0.name, error = %e, "renewed access can't be written down yet"),
             }
             sleep(WRITE_AGAIN).await;
         }
         false
+    }
+
+    /// Puts a grant in the place of the one that it came of. Where the owner gave another one since, or took it out, that
+    /// counts.
+    async fn write_once(&self, old: &str, grant: &Grant) -> Result<(), CredentialError> {
+        let (name, old, new) = (self.0.name.clone(), old.to_owned(), grant.written());
+        let tenant = TenantId::owner();
+        let put = self.0.credentials.change(&tenant, &self.0.name, move |stored| {
+            let same = Grant::read(&name, &stored).is_ok_and(|stored| stored.refresh == old);
+            async move { Ok::<_, GrantError>(((), same.then_some(new))) }.boxed()
+        });
+        match put.await? {
+            Some(Ok(((), false))) => Err(CredentialError::BadValue),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -52,6 +52,9 @@ impl Channel for LogChannel {
     fn answers(&self) -> bool {
         false
     }
+    fn carries_files(&self) -> bool {
+        false
+    }
     fn targets(&self) -> Vec<String> {
         vec![NAME.to_owned()]
     }

@@ -108,6 +108,11 @@ impl Login {
         }
     }
 
+    /// Whether an address came back that was this login's: another one can't any more.
+    pub fn is_over(&self) -> bool {
+        self.taken.load(Ordering::Acquire)
+    }
+
     async fn listen(&self) -> Result<Code, OauthError> {
         let mut open = FuturesUnordered::new();
         loop {

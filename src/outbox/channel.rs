@@ -98,6 +98,10 @@ pub trait Channel: Send + Sync {
     fn answers(&self) -> bool {
         true
     }
+    /// Files can go along. Where they can't, the message says how to save them.
+    fn carries_files(&self) -> bool {
+        true
+    }
     /// Those that it reaches by configuration, without a contact; the first is taken where none is named.
     fn targets(&self) -> Vec<String> {
         Vec::new()

@@ -26,6 +26,9 @@ impl Channel for ChatChannel {
     fn answers(&self) -> bool {
         false
     }
+    fn carries_files(&self) -> bool {
+        false
+    }
     fn targets(&self) -> Vec<String> {
         vec!["owner".to_owned()]
     }

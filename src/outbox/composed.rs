@@ -17,7 +17,9 @@ impl Outbox {
             return delivery;
         }
         let told = |text: &Option<String>| text.as_deref().map(|text| for_owner(text, trust).into_owned());
-        Delivery { subject: told(&delivery.subject), message: told(&delivery.message), ..delivery }
+        let (subject, message) = (told(&delivery.subject), told(&delivery.message));
+        let files = delivery.files.into_iter().map(|file| file.for_owner(trust)).collect();
+        Delivery { subject, message, files, ..delivery }
     }
 
     /// Whether it goes to one of the owner's own identities.

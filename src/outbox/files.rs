@@ -5,8 +5,11 @@ use std::fmt;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
-use base::text;
+use base::text::links::for_owner;
+use base::text::visible::visible_line;
+use base::{Trust, text};
 
 /// Files of one delivery.
 pub const MOST_FILES: usize = 10;
@@ -43,6 +46,32 @@ impl OutFile {
         Self { name, media_type, content }
     }
 
+    /// The beginning of its content's hash, by which people name it.
+    pub fn handle(&self) -> String {
+        text::hex(&Sha256::digest(&self.content)[..6])
+    }
+
+    /// The file as the owner gets it who must not be led out by it: what a program would show as a page or a picture, and
+    /// fetch things for, is plain text with links that do nothing. `trust`: of whoever had a part in it. What is no text
+    /// was made by no session, and is as it came.
+    pub fn for_owner(self, trust: Trust) -> Self {
+        if matches!(trust, Trust::Owner | Trust::System) {
+            return self;
+        }
+        let Self { name, media_type, content } = self;
+        match String::from_utf8(content) {
+            Ok(text) => {
+                let name = if name.ends_with(".txt") { name } else { format!("{name}.txt") };
+                Self {
+                    name,
+                    media_type: "text/plain".to_owned(),
+                    content: for_owner(&text, trust).into_owned().into_bytes(),
+                }
+            }
+            Err(e) => Self { name, media_type, content: e.into_bytes() },
+        }
+    }
+
     /// As rows and envelopes have it.
     pub fn written(&self) -> Value {
         json!({"name": self.name, "media_type": self.media_type, "content": STANDARD.encode(&self.content)})
@@ -71,9 +100,12 @@ fn by_ending(name: &str) -> &'static str {
     }
 }
 
-/// What is said below a message whose channel shows no files.
+/// What is said below a message whose channel shows no files. A command that is pasted holds nothing of a name, which
+/// somebody else may have chosen.
 pub fn files_to_save(files: &[OutFile]) -> String {
-    let line = |file: &OutFile| format!("File: {0}. Save it with: butlerd deliveries save \"{0}\"", file.name);
+    let line = |file: &OutFile| {
+        format!("File: {}. Save it with: butlerd deliveries save {}", visible_line(&file.name), file.handle())
+    };
     files.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
@@ -96,6 +128,19 @@ mod tests {
             assert_eq!(OutFile::new(given, None, Vec::new()).name, name, "{given:?}");
         }
         assert!(OutFile::new(&"long".repeat(100), None, Vec::new()).name.len() <= LONGEST_NAME + 3);
+    }
+
+    #[test]
+    fn what_others_had_a_part_in_leads_the_owner_nowhere() {
+        let page = || OutFile::new("page.html", None, b"<img src=https://evil.example/?w=82>".to_vec());
+        let shown = page().for_owner(Trust::Stranger);
+        assert_eq!((shown.name.as_str(), shown.media_type.as_str()), ("page.html.txt", "text/plain"));
+        assert!(!String::from_utf8_lossy(&shown.content).contains("https://evil.example"), "{shown:?}");
+        assert_eq!(page().for_owner(Trust::Owner), page());
+        let picture = || OutFile::new("p.png", None, vec![0x89, 0x50, 0xff, 0xfe]);
+        assert_eq!(picture().for_owner(Trust::Stranger), picture());
+        let said = files_to_save(&[OutFile::new("$(reboot).txt", None, b"x".to_vec())]);
+        assert!(said.ends_with("butlerd deliveries save 2d711642b726"), "{said}");
     }
 
     #[test]

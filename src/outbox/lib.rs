@@ -60,8 +60,8 @@ pub use sql::OLD;
 pub use sql::notices::NoticeSources;
 pub use sql::views::{Attempt, DeliveryView, FileView};
 pub use tool::{
-    ATTACHMENTS_TO_OWNER, SendRequest, deferred_until, egress_target, egress_target_fn, send, send_called, send_tool,
-    send_tool_name,
+    ATTACHMENTS_TO_OWNER, FILES_TOO_LATE, SendRequest, deferred_until, egress_target, egress_target_fn, send,
+    send_called, send_tool, send_tool_name,
 };
 pub use views::{Changed, DeliveryError, Note};
 

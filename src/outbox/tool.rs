@@ -10,7 +10,6 @@ use uuid::Uuid;
 use super::delivery::NewDelivery;
 use super::files::{OutFile, files_to_save};
 use super::handle::{DeliveryStatus, Outbox};
-use super::household::CHAT;
 use super::quiet;
 use super::recipient::Recipient;
 use super::sql::post;
@@ -21,6 +20,9 @@ use tools::{
 
 /// What a call hears that would send what it did not write to somebody else.
 pub const ATTACHMENTS_TO_OWNER: &str = "Nothing was sent: a stored attachment goes to the owner alone. To others goes what you write into a file yourself.";
+/// What a call hears that says the same once more with other files.
+pub const FILES_TOO_LATE: &str =
+    "Nothing was sent: the very same words were said before. Send the files with other words.";
 /// A caller waits this long for the end of what leaves at once.
 const WAIT: Duration = Duration::from_secs(2);
 
@@ -36,6 +38,9 @@ impl Outbox {
     pub async fn enqueue(&self, call: &ToolCall, delivery: &NewDelivery<'_>) -> Result<(Uuid, bool), ToolError> {
         let posted = post::queue(call, &delivery.row(), delivery.holds, delivery.files).await?;
         let posted = posted.ok_or_else(|| ToolError::Internal("nothing was posted".to_owned()))?;
+        if !posted.attached {
+            return Err(ToolError::refused("said_already", FILES_TOO_LATE));
+        }
         crash::point("notify.committed");
         self.wake();
         Ok((posted.delivery, posted.fresh))
@@ -205,13 +210,14 @@ pub async fn send(call: &ToolCall, outbox: &Outbox, wanted: SendRequest<'_>) -> 
         Err(nobody) => return nobody.answer(),
     };
     drop(lease);
-    if wanted.holds.is_some() && !recipient.own {
-        return Err(ToolError::refused("owner_only", "Nothing was sent: only the owner is shown a quote."));
-    }
     if wanted.files_of_others && !recipient.own {
         return Err(ToolError::refused("owner_only", ATTACHMENTS_TO_OWNER));
     }
-    let below = (recipient.channel == CHAT && !wanted.files.is_empty()).then(|| files_to_save(wanted.files));
+    if wanted.holds.is_some() && !recipient.own {
+        return Err(ToolError::refused("owner_only", "Nothing was sent: only the owner is shown a quote."));
+    }
+    let shows_files = outbox.channel(&recipient.channel).is_none_or(|channel| channel.carries_files());
+    let below = (!shows_files && !wanted.files.is_empty()).then(|| files_to_save(wanted.files));
     let message = below.map(|below| format!("{}\n\n{below}", wanted.message));
     let priority = wanted.priority.map(Priority::from_name).unwrap_or_default();
     let quiet = deferred_until(outbox, priority);

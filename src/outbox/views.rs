@@ -80,15 +80,15 @@ impl Outbox {
         Ok(found)
     }
 
-    /// The newest file of this name that went along with a delivery and is kept, and whose delivery it is.
+    /// A kept file whose content's hash begins so, as the owner gets it; of one butler, or of all.
     pub async fn kept_file(
         &self,
         tenant: &TenantId,
-        name: &str,
-        delivery: Option<Uuid>,
-    ) -> Result<Option<(String, OutFile)>, StoreError> {
-        let found = sql::kept_file(&mut self.db().shared(tenant).await?, tenant, name, delivery).await?;
-        Ok(found.map(|found| (found.origin, OutFile::new(&found.name, Some(&found.media_type), found.content))))
+        handle: &str,
+        origin: Option<&str>,
+    ) -> Result<Option<OutFile>, StoreError> {
+        let found = sql::kept_file(&mut self.db().shared(tenant).await?, tenant, handle, origin).await?;
+        Ok(found.map(|found| OutFile::new(&found.name, Some(&found.media_type), found.content).for_owner(found.trust)))
     }
 
     /// Sends it once more: one that failed, or of which nobody knows. Of the latter the other side may get two.

@@ -12,7 +12,7 @@ use super::definition::{Definition, Effect, Meta};
 use super::sql::state::RESERVED_PREFIX;
 use super::sql::{blobs, state};
 use super::tool::{Tool, handler};
-use base::Trust;
+use base::{Label, Trust};
 use store::Lease;
 
 const MAX_KEY: usize = 256;
@@ -188,6 +188,8 @@ pub struct Attached {
     pub media_type: String,
     pub filename: Option<String>,
     pub content: Vec<u8>,
+    /// Of what it holds.
+    pub label: Label,
 }
 
 /// The attachment of this reference with at most so many bytes, for a call that passes it on. It counts as shown.
@@ -199,7 +201,7 @@ pub async fn attachment(call: &ToolCall, reference: &str, most: usize) -> Result
     let too_large =
         || ToolError::refused("too_large", format!("The attachment has {size} bytes; at most {most} go along."));
     let content = blob.content.ok_or_else(too_large)?;
-    Ok(Attached { media_type: blob.media_type, filename: blob.filename, content })
+    Ok(Attached { media_type: blob.media_type, filename: blob.filename, content, label: blob.label })
 }
 
 async fn get_attachment(call: ToolCall) -> Result<Value, ToolError> {

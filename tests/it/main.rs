@@ -20,6 +20,8 @@ mod broken;
 mod budgets;
 mod calls;
 mod canary;
+mod canary_channels;
+mod channels_page;
 mod chaos;
 mod chat;
 mod chat_runtimes;

@@ -103,7 +103,10 @@ async fn access_given_in_a_browser_is_renewed_until_it_is_taken_back() {
     })
     .await;
     let why = seen["error_message"].as_str().unwrap_or_default();
-    assert!(why.contains(&format!("butlerd connect oidc {} {HOUSEHOLD}", oidc.issuer())), "{why}");
+    assert!(
+        why.contains(&format!("butlerd connect oidc {} {HOUSEHOLD} --imap imaps://{HOST}", oidc.issuer())),
+        "{why}"
+    );
     eventually("the owner is told once", || async {
         let client = household.owner().await;
         let sql = "SELECT count(*) FROM shared.outbox WHERE kind = 'notice' AND message LIKE '%are not taken in%'";
@@ -161,4 +164,18 @@ async fn access_is_given_elsewhere_by_a_pasted_address_or_a_code() {
     oidc.approve_device(&code).await;
     terminal.sees("Restart butlerd").await;
     assert_eq!(terminal.end(), 0, "{}", terminal.shown());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_has_no_client_is_told_where_to_make_one() {
+    let household = Household::few();
+    for (typed, place) in
+        [(["connect", "google"], "console.cloud.google.com"), (["connect", "microsoft"], "entra.microsoft.com")]
+    {
+        let mut terminal = Terminal::open(&household, &typed);
+        terminal.sees(place).await;
+        terminal.answers("The client's id", "").await;
+        terminal.sees("Without a client").await;
+        assert_ne!(terminal.end(), 0);
+    }
 }

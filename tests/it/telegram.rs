@@ -12,14 +12,17 @@ async fn butler() -> ScriptedModel {
     model(json!([
         {"when": "(?s)note the code", "steps": [
             {"call": {"tool": "state_set", "arguments": {"key": "code", "value": "1234"}}}, {"say": "It waits for you."}]},
-        {"when": "(?s)as a file", "steps": [
-            {"call": {"tool": "notify", "arguments": {"message": "Here they are.", "files": [
-                {"name": "../weights.csv", "text": "day,kg\n1,72\n"}, {"name": "tool.exe", "text": "MZ"}]}}},
-            {"say": "done"}]},
         {"when": "(?s)send back .*?(blob:sha256:[0-9a-f]{64})", "steps": [
             {"call": {"tool": "notify", "arguments": {"message": "Yours again.", "files": [{"storage_ref": "{{match.1}}"}]}}},
             {"call": {"tool": "notify", "arguments": {"intent": "send", "channel": "telegram", "recipient": "Bea",
                       "message": "Not yours.", "files": [{"storage_ref": "{{match.1}}"}]}}},
+            {"say": "done"}]},
+        {"when": "(?s)as a program", "steps": [
+            {"call": {"tool": "notify", "arguments": {"message": "Run it.", "files": [{"name": "tool.exe", "text": "MZ"}]}}},
+            {"say": "done"}]},
+        {"when": "(?s)as a file", "steps": [
+            {"call": {"tool": "notify", "arguments": {"message": "Here they are.", "files": [
+                {"name": "../weights.csv", "text": "day,kg\n1,72\n"}]}}},
             {"say": "done"}]},
         {"when": "A call of `[a-z_]+` that you had made", "steps": [{"say": "I know."}]},
         {"when": "(?s)tell me a lot", "steps": [{"say": long_answer()}]},
@@ -490,19 +493,21 @@ async fn the_owner_sees_an_answer_as_it_is_written_and_nobody_else_does() {
     let drafts = || api.calls("sendMessageDraft").into_iter().map(|call| call.arguments).collect::<Vec<_>>();
     eventually("the begin is seen", || async {
         let seen = drafts();
-        if seen.iter().any(|draft| draft["text"] == "Good morning") { Ok(()) } else { Err(format!("{seen:?}")) }
+        if seen.iter().any(|draft| draft["text"] == "Good") { Ok(()) } else { Err(format!("{seen:?}")) }
     })
     .await;
     assert!(api.said_to(ADA).is_empty(), "it is no message yet");
     let draft = drafts().pop().expect("a draft");
     assert_eq!((&draft["chat_id"], &draft["draft_id"]), (&json!(ADA), &json!(number)), "{draft}");
-    assert_eq!(draft["entities"][0]["type"], "bold", "{draft}");
     // Put off, it goes on later.
     api.fault("sendMessageDraft", Fault::Flood(1));
     model.next.notify_one();
     eventually("it grows", || async {
         let seen = drafts();
-        if seen.iter().any(|draft| draft["text"] == "Good morning to you,") { Ok(()) } else { Err(format!("{seen:?}")) }
+        let bold = |draft: &Value| draft["entities"][0]["type"] == "bold";
+        let grown =
+            |draft: &Value| draft["text"].as_str().is_some_and(|text| text.starts_with("Good morning")) && bold(draft);
+        if seen.iter().any(grown) { Ok(()) } else { Err(format!("{seen:?}")) }
     })
     .await;
     model.next.notify_one();
@@ -528,18 +533,24 @@ async fn files_go_along_and_those_of_others_to_the_owner_alone() {
     let daemon = started(&household).await;
     api.writes(ADA, "my weights as a file");
     said(&api, ADA, "Here they are.").await;
-    // What the channel does not take is said where it would stand.
-    let all = said(&api, ADA, "tool.exe could not be sent here").await;
-    assert!(!all.iter().any(|text| text.contains("weights")), "{all:?}");
-    assert_eq!(api.uploaded("weights.csv").as_deref(), Some("day,kg\n1,72\n"));
     household.all_delivered("answers").await;
+    assert_eq!(api.uploaded("weights.csv").as_deref(), Some("day,kg\n1,72\n"));
     let client = household.owner().await;
-    let sql = "SELECT name, size, content IS NULL FROM shared.outbox_files ORDER BY n";
-    let kept = |rows: Vec<tokio_postgres::Row>| {
-        rows.iter().map(|r| (r.get::<_, String>(0), r.get::<_, i64>(1), r.get::<_, bool>(2))).collect::<Vec<_>>()
+    let sql = "SELECT f.name, f.size, f.content IS NULL, o.state FROM shared.outbox_files f
+               JOIN shared.outbox o ON o.id = f.outbox_id ORDER BY o.seq DESC, f.n LIMIT 1";
+    let kept = async || {
+        let row = client.query_one(sql, &[]).await.expect("a file");
+        (row.get::<_, String>(0), row.get::<_, i64>(1), row.get::<_, bool>(2), row.get::<_, String>(3))
     };
-    let rows = kept(client.query(sql, &[]).await.expect("rows"));
-    assert_eq!(rows, [("weights.csv".to_owned(), 12, true), ("tool.exe".to_owned(), 2, true)]);
+    assert_eq!(kept().await, ("weights.csv".to_owned(), 12, true, "sent".to_owned()));
+    // What the channel does not take is said where it would stand, and its delivery has failed.
+    api.writes(ADA, "my tool as a program");
+    said(&api, ADA, "tool.exe could not be sent here").await;
+    eventually("it has failed", || async {
+        let seen = kept().await;
+        if seen == ("tool.exe".to_owned(), 2, false, "failed".to_owned()) { Ok(()) } else { Err(format!("{seen:?}")) }
+    })
+    .await;
     // A file that came in goes back to the owner, and to nobody else.
     daemon
         .mcp("switchboard")
@@ -555,7 +566,9 @@ async fn files_go_along_and_those_of_others_to_the_owner_alone() {
         api.uploaded("letter.txt").ok_or_else(|| format!("{:?}", api.said_to(ADA)))
     })
     .await;
-    household.all_delivered("answers").await;
+    // Whose it was first, its row says.
+    let trust = "SELECT o.trust FROM shared.outbox o WHERE o.message = 'Yours again.'";
+    assert_eq!(client.query_one(trust, &[]).await.expect("the row").get::<_, String>(0), "owner");
     assert!(api.said_to(77).is_empty(), "{:?}", api.said_to(77));
     let refused = "SELECT count(*) FROM general.tool_calls WHERE tool = 'notify' AND outcome = 'refused'";
     assert_eq!(client.query_one(refused, &[]).await.expect("a count").get::<_, i64>(0), 1);
@@ -586,16 +599,17 @@ async fn the_owner_sends_by_hand_and_looks_first() {
     let (code, sent) = cli(&[&send[..], &["--to", "Bea"]].concat());
     assert!(code == 0 && sent.contains("over telegram"), "{sent}");
     said(&api, 77, "Dinner at seven").await;
-    // A file for the chat is saved by its name, and never over another one.
+    // A file for the chat is saved as its message says, and never over another one.
     let files = json!({"intent": "send", "channel": "chat", "message": "Here.", "files": [{"name": "notes.md", "text": "# Notes"}]});
     let (code, told) = cli(&["tool", "call", "general", "notify", &files.to_string()]);
     assert_eq!(code, 0, "{told}");
     let path = household.path().join("saved.md");
-    let save = ["deliveries", "save", "notes.md", "--path", path.to_str().expect("a path")];
+    // The beginning of the SHA-256 of `# Notes`.
+    let save = ["deliveries", "save", "360aa5ebfa18", "--path", path.to_str().expect("a path")];
     assert_eq!(cli(&save).0, 0);
     assert_eq!(std::fs::read_to_string(&path).expect("the file"), "# Notes");
     let (code, again) = cli(&save);
     assert!(code != 0 && again.contains("can't be written"), "{again}");
-    let (code, none) = cli(&["deliveries", "save", "other.md"]);
-    assert!(code != 0 && none.contains("No file of that name is kept"), "{none}");
+    let (code, none) = cli(&["deliveries", "save", "0123456789ab"]);
+    assert!(code != 0 && none.contains("No such file is kept"), "{none}");
 }

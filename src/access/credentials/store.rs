@@ -73,14 +73,12 @@ impl Credentials {
     /// Stores `value` under `name`, replacing what was there.
     pub async fn set(&self, tenant: &TenantId, name: &str, value: &Secret<String>) -> Result<(), CredentialError> {
         household().hide(value);
-        self.renew(tenant, name, value).await?;
+        self.put(tenant, name, value).await?;
         self.changed(name);
         Ok(())
     }
 
-    /// The same for what changes by itself and stands for the same: nobody has to read it anew. It is the caller's to hide
-    /// it, for as long as it is good.
-    pub async fn renew(&self, tenant: &TenantId, name: &str, value: &Secret<String>) -> Result<(), CredentialError> {
+    async fn put(&self, tenant: &TenantId, name: &str, value: &Secret<String>) -> Result<(), CredentialError> {
         let (nonce, ciphertext) = self.seal(tenant, name, value)?;
         let mut lease = self.inner.db.shared(tenant).await?;
         lease
@@ -92,7 +90,7 @@ impl Credentials {
 
     /// Makes something of a stored secret, and perhaps another one of it in its place, while nobody else does that: on no
     /// daemon. `make` returns what it made, and what is to be stored. `None`: there is no such secret. Else also whether
-    /// what was to be stored is: if not, it is the caller's to store it. And to hide both, as for [`Credentials::renew`].
+    /// what was to be stored is: if not, it is the caller's to store it. And to hide both, for as long as they are good.
     pub async fn change<'a, T, E>(
         &self,
         tenant: &TenantId,

@@ -3,6 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use base::Label;
 use outbox::{MOST_BYTES, MOST_FILES, OutFile};
 use tools::{Attached, ToolCall, ToolError, attachment};
 
@@ -10,8 +11,8 @@ use tools::{Attached, ToolCall, ToolError, attachment};
 #[derive(Debug, Default)]
 pub(super) struct Carried {
     pub files: Vec<OutFile>,
-    /// The call wrote not all of it itself: it is for the owner alone.
-    pub of_others: bool,
+    /// The label of what the call did not write itself: it is for the owner alone.
+    pub holds: Option<Label>,
 }
 
 #[derive(Deserialize)]
@@ -39,8 +40,9 @@ pub(super) async fn carried(call: &ToolCall) -> Result<Carried, ToolError> {
         let file = match (name, text, storage_ref) {
             (Some(name), Some(text), None) => OutFile::new(&name, None, text.into_bytes()),
             (name, None, Some(storage_ref)) => {
-                carried.of_others = true;
-                let Attached { media_type, filename, content } = attachment(call, &storage_ref, MOST_BYTES).await?;
+                let Attached { media_type, filename, content, label } =
+                    attachment(call, &storage_ref, MOST_BYTES).await?;
+                carried.holds = Some(carried.holds.map_or_else(|| label.clone(), |held| held.join(&label)));
                 let name = name.or(filename).unwrap_or_default();
                 OutFile::new(&name, Some(&media_type), content)
             }

@@ -7,9 +7,12 @@ use serde_json::{Value, json};
 use super::define;
 use super::files::{carried, schema};
 use crate::quarantine::{Quoted, quoted};
-use crate::sql::{self, Words};
+use crate::sql::{self, Said, Words};
+use base::Label;
 use inbox::{HOUSE_CHANNELS, Inbox, Lane, LiveKind};
-use outbox::{ATTACHMENTS_TO_OWNER, OutFile, Outbox, SendRequest, egress_target_fn, files_to_save, send};
+use outbox::{
+    ATTACHMENTS_TO_OWNER, FILES_TOO_LATE, OutFile, Outbox, SendRequest, egress_target_fn, files_to_save, send,
+};
 use tools::{
     Definition, Effect, EgressRecipient, EgressTarget, EgressTargetFn, Meta, Tool, ToolCall, ToolError, handler,
 };
@@ -108,15 +111,14 @@ async fn notify(call: ToolCall, inbox: Inbox, outbox: Outbox) -> Result<Value, T
     }
     let quoted = quoted(&call).await?;
     let carried = carried(&call).await?;
+    // What the row holds and the session did not write carries its own label on.
+    let labels = quoted.iter().map(|quoted| quoted.label.clone()).chain(carried.holds.clone());
+    let holds = labels.reduce(|one, other| one.join(&other));
     if intent == "send" {
-        let (files, files_of_others) = (carried.files.as_slice(), carried.of_others);
+        let (files, files_of_others) = (carried.files.as_slice(), carried.holds.is_some());
         let wanted = SendRequest { channel: call.text("channel"), files, files_of_others, ..SendRequest::of(&call) };
-        return match &quoted {
-            None => send(&call, &outbox, wanted).await,
-            Some(Quoted { message, label }) => {
-                send(&call, &outbox, SendRequest { message, holds: Some(label), ..wanted }).await
-            }
-        };
+        let message = quoted.as_ref().map_or(wanted.message, |quoted| quoted.message.as_str());
+        return send(&call, &outbox, SendRequest { message, holds: holds.as_ref(), ..wanted }).await;
     }
     if names_somebody(&call) {
         let why = format!("{intent} goes to the person whose message you deal with; name others with intent send.");
@@ -128,10 +130,10 @@ async fn notify(call: ToolCall, inbox: Inbox, outbox: Outbox) -> Result<Value, T
             "Nothing was said: only the owner is shown a quote, and somebody else wrote here.",
         );
     }
-    if carried.of_others && !inbox.is_own(call.context()) {
+    if carried.holds.is_some() && !inbox.is_own(call.context()) {
         return refused("owner_only", ATTACHMENTS_TO_OWNER);
     }
-    answer(call, &intent, (quoted, &carried.files), inbox, outbox).await
+    answer(call, &intent, (quoted, &carried.files), holds.as_ref(), inbox, outbox).await
 }
 
 /// Whether the session deals with a person's message.
@@ -144,13 +146,14 @@ async fn answer(
     call: ToolCall,
     intent: &str,
     (quoted, files): (Option<Quoted>, &[OutFile]),
+    holds: Option<&Label>,
     inbox: Inbox,
     outbox: Outbox,
 ) -> Result<Value, ToolError> {
     let Some(session) = call.session() else {
         return refused("nobody_to_answer", "Only a session that deals with a person's message can answer one.");
     };
-    let (holds, emoji) = (quoted.as_ref().map(|quoted| &quoted.label), call.text("emoji"));
+    let emoji = call.text("emoji");
     let message = quoted.as_ref().map(|quoted| quoted.message.as_str()).or_else(|| call.text("message"));
     let ctx = call.context().clone();
     // Read where it is, or kept for a channel: files are shown nowhere but on channels.
@@ -161,11 +164,14 @@ async fn answer(
     let (lane, request, trust) = (Lane::of_request(&ctx), ctx.request_id.0, ctx.trust.as_str());
     let context = json!(ctx);
     let words = Words { session: session.0, request, lane: &lane.0, intent, message, emoji, trust, context: &context };
-    if !sql::say(&call, words, holds, files).await? {
-        return refused(
-            "nobody_to_answer",
-            "This session was not started by a person's message; send the owner a message, or end with a report.",
-        );
+    match sql::say(&call, words, holds, files).await? {
+        Said::Yes => {}
+        Said::WithoutFiles => return refused("said_already", FILES_TOO_LATE),
+        Said::ToNobody => {
+            let why =
+                "This session was not started by a person's message; send the owner a message, or end with a report.";
+            return refused("nobody_to_answer", why);
+        }
     }
     base::crash::point("answer.committed");
     inbox.tell(ctx.request_id, LiveKind::Replied);

@@ -169,6 +169,14 @@ impl EmailArgs {
         self.address.as_deref()
     }
 
+    /// As they were typed, for whoever types them again.
+    pub(super) fn flags(&self) -> String {
+        let name = (self.name != "home").then_some(self.name.as_str());
+        let typed = [("name", name), ("imap", self.imap.as_deref()), ("smtp", self.smtp.as_deref())];
+        let typed = typed.into_iter().chain([("user", self.user.as_deref())]);
+        typed.filter_map(|(flag, value)| Some(format!(" --{flag} {}", value?))).collect()
+    }
+
     /// The servers, where they are known and nobody named others.
     pub(super) fn at(mut self, imap: &str, smtp: &str) -> Self {
         self.imap.get_or_insert_with(|| imap.to_owned());

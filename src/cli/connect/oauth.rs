@@ -143,7 +143,10 @@ pub(super) async fn connect(
     let tokens = tokens.map_err(|e| failed(&e))?;
     good(out, &format!("{} gave access", provider.host()));
     let address = mailbox.asked_address(tokens.email.clone())?;
-    let command = format!("{} {address}", whose.command());
+    let mut command = format!("{} {address}{}", whose.command(), mailbox.flags());
+    if matches!(whose, Whose::Issuer(_)) {
+        scopes.iter().for_each(|scope| command.push_str(&format!(" --scope {scope}")));
+    }
     let grant = new_grant(&provider, &command, &tokens, Clock::default().now()).map_err(|e| failed(&e))?;
     let args = match whose {
         Whose::Google => mailbox.at("imap.gmail.com", "smtp.gmail.com"),
@@ -175,7 +178,7 @@ async fn pasted(out: &super::Out, provider: &Provider) -> Result<Result<Tokens, 
         let typed = prompt::line("The address at which it ended", "")?;
         match login.take_pasted(&typed) {
             Ok(code) => return Ok(provider.exchange(code).await),
-            Err(e @ OauthError::Protocol { .. }) => out.aside(&format!("That is not it: {e}.")),
+            Err(e @ OauthError::Protocol { .. }) if !login.is_over() => out.aside(&format!("That is not it: {e}.")),
             Err(e) => return Ok(Err(e)),
         }
     }

@@ -58,8 +58,9 @@ impl TelegramChannel {
         }
     }
 
-    /// Sends one piece. A chat that has moved is followed.
-    async fn piece(&self, piece: &Piece<'_>, message: &mut Value) -> Result<i64, ApiError> {
+    /// Sends one piece. A chat that has moved is followed. Of a file that was not taken its reader is told, and why it was
+    /// not is returned.
+    async fn piece(&self, piece: &Piece<'_>, message: &mut Value) -> Result<(i64, Option<String>), ApiError> {
         let sent = match self.once(piece, message).await {
             Err(ApiError::Moved(chat)) => {
                 message["chat_id"] = json!(chat);
@@ -73,9 +74,10 @@ impl TelegramChannel {
                 tracing::warn!(why, "a file was not taken");
                 let told = format!("[The file {} could not be sent here: {}]", file.name, text::truncate(&why, 200));
                 message["text"] = json!(told);
-                self.api.call::<Sent>("sendMessage", message).await.map(|sent| sent.message_id)
+                let sent: Sent = self.api.call("sendMessage", message).await?;
+                Ok((sent.message_id, Some(format!("{}: {why}", file.name))))
             }
-            (sent, _) => sent,
+            (sent, _) => sent.map(|sent| (sent, None)),
         }
     }
 
@@ -117,6 +119,7 @@ impl TelegramChannel {
             Err(e) => return outcome(e),
         };
         let (count, began, mut sent) = (parts.len() + delivery.files.len(), Instant::now(), Vec::new());
+        let mut not_taken: Vec<String> = Vec::new();
         let texts = parts.iter().map(|part| Piece::Text(part));
         for (n, piece) in texts.chain(delivery.files.iter().map(Piece::File)).enumerate() {
             let mut message = piece.message(chat);
@@ -131,7 +134,10 @@ impl TelegramChannel {
             }
             loop {
                 match self.piece(&piece, &mut message).await {
-                    Ok(id) => break sent.push(id),
+                    Ok((id, refused)) => {
+                        not_taken.extend(refused);
+                        break sent.push(id);
+                    }
                     Err(ApiError::TooMany(after)) if n > 0 && began.elapsed() + after < PATIENCE => sleep(after).await,
                     Err(e) if n == 0 => return outcome(e),
                     // Sent again from the begin, the first parts would be there twice.
@@ -139,7 +145,13 @@ impl TelegramChannel {
                 }
             }
         }
-        Outcome::Sent { receipt: json!({"chat_id": chat, "message_ids": sent}) }
+        match not_taken.is_empty() {
+            true => Outcome::Sent { receipt: json!({"chat_id": chat, "message_ids": sent}) },
+            // Its words arrived, and whoever reads them was told; whoever sent it must know, too.
+            false => Outcome::Refused {
+                why: format!("its words arrived, and not all of its files: {}", not_taken.join("; ")),
+            },
+        }
     }
 
     fn is_owners(&self, delivery: &Delivery) -> bool {

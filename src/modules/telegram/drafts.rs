@@ -125,8 +125,12 @@ async fn show(api: &Api, mut following: Following, (chat, draft): (i64, i64)) ->
                             _ => PACE,
                         };
                         (waits, next) = (matches!(said, Err(ApiError::TooMany(_))), Instant::now() + pause);
-                        if let Err(e @ (ApiError::Refused(_) | ApiError::Token(_))) = said {
-                            return Err(e);
+                        match said {
+                            // As a server says that does not know the call.
+                            Err(e @ ApiError::Token(_)) => return Err(e),
+                            // Something of this text or chat: the answer comes whole.
+                            Err(ApiError::Refused(_) | ApiError::Forbidden(_)) => return Ok(()),
+                            _ => {}
                         }
                     }
                 }

@@ -287,7 +287,9 @@ impl Source for TelegramSource {
     }
 
     fn capabilities(&self) -> Option<Value> {
-        let name = self.reader().username?;
+        let reader = self.reader();
+        // Whoever is not on the list is not heard, code or not.
+        let name = reader.username.filter(|_| reader.allowed_chats.is_empty())?;
         Some(json!({PAIRS_AT: format!("https://t.me/{name}?start=")}))
     }
 

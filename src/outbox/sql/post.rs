@@ -14,6 +14,8 @@ store::row! {
         pub delivery: Uuid,
         /// Whether it is new.
         pub fresh: bool,
+        /// Whether its files go along.
+        pub attached: bool,
     }
 }
 
@@ -28,9 +30,11 @@ pub(crate) async fn queue(
     let files: Value = files.iter().map(OutFile::written).collect();
     let with_files = files.as_array().is_some_and(|files| !files.is_empty());
     let (sql, params): (_, store::Params<'_>) = match with_files {
-        false => ("SELECT delivery, fresh FROM shared.queue_delivery($1, $2)", &[delivery, seal.expose()]),
+        false => {
+            ("SELECT delivery, fresh, true AS attached FROM shared.queue_delivery($1, $2)", &[delivery, seal.expose()])
+        }
         true => (
-            "SELECT q.delivery, q.fresh, shared.attach_files(q.delivery, NULL, $3, $2)
+            "SELECT q.delivery, q.fresh, shared.attach_files(q.delivery, NULL, $3, $2) AS attached
              FROM shared.queue_delivery($1, $2) q",
             &[delivery, seal.expose(), &files],
         ),

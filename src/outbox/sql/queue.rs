@@ -300,8 +300,10 @@ impl DeliveryRows {
         let held = lease.query_opt(&sql, params).await.map_err(failed())?.is_some();
         drop(lease);
         if held && has_files && matches!(settled, Settled::Sent { .. }) {
-            // A kill just here leaves them to what deletes old rows.
-            self.forget_files(claim.row).await?;
+            // It is settled either way; what stays goes with its row.
+            if let Err(e) = self.forget_files(claim.row).await {
+                tracing::warn!(delivery = %claim.row, error = %e, "files that have left are still kept");
+            }
         }
         Ok(held)
     }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
-use base::TenantId;
+use base::{TenantId, Trust};
 use store::{Lease, StoreError};
 
 store::row! {
@@ -52,6 +52,8 @@ store::row! {
         pub media_type: String,
         /// In bytes.
         pub size: i64,
+        /// The beginning of its content's hash, by which it is saved.
+        pub handle: String,
         /// Its content is still kept.
         pub kept: bool,
     }
@@ -112,7 +114,7 @@ pub(crate) async fn tries_of(lease: &mut Lease, tenant: &TenantId, id: Uuid) -> 
 
 /// The files of a delivery, in their order.
 pub(crate) async fn files_of(lease: &mut Lease, tenant: &TenantId, id: Uuid) -> Result<Vec<FileView>, StoreError> {
-    let sql = "SELECT name, media_type, size, content IS NOT NULL AS kept FROM shared.outbox_files
+    let sql = "SELECT name, media_type, size, left(sha256, 12) AS handle, content IS NOT NULL AS kept FROM shared.outbox_files
                    WHERE tenant_id = $1 AND outbox_id = $2 ORDER BY n";
     let rows = lease.read(sql, &[&tenant.as_str(), &id]).await.map_err(failed())?;
     Ok(rows.iter().map(FileView::from).collect())
@@ -121,25 +123,27 @@ pub(crate) async fn files_of(lease: &mut Lease, tenant: &TenantId, id: Uuid) -> 
 store::row! {
     /// A file that is kept.
     pub(crate) struct KeptFile {
-        pub origin: String,
         pub name: String,
         pub media_type: String,
         pub content: Vec<u8>,
+        /// Of its delivery.
+        pub trust: Trust = |row| Trust::from_name(row.get("trust")),
     }
 }
 
-/// The newest file of this name whose content is kept; of one delivery, or of all.
+/// A file whose content is kept and has a hash that begins so; of one butler, or of all.
 pub(crate) async fn kept_file(
     lease: &mut Lease,
     tenant: &TenantId,
-    name: &str,
-    delivery: Option<Uuid>,
+    handle: &str,
+    origin: Option<&str>,
 ) -> Result<Option<KeptFile>, StoreError> {
-    let sql = "SELECT o.origin, f.name, f.media_type, f.content
+    let sql = "SELECT f.name, f.media_type, f.content, o.trust
                FROM shared.outbox_files f JOIN shared.outbox o ON o.id = f.outbox_id
-               WHERE f.tenant_id = $1 AND f.name = $2 AND f.content IS NOT NULL AND ($3::uuid IS NULL OR o.id = $3)
+               WHERE f.tenant_id = $1 AND starts_with(f.sha256, $2) AND f.content IS NOT NULL
+                 AND ($3::text IS NULL OR o.origin = $3)
                ORDER BY o.seq DESC LIMIT 1";
-    let rows = lease.read(sql, &[&tenant.as_str(), &name, &delivery]).await.map_err(failed())?;
+    let rows = lease.read(sql, &[&tenant.as_str(), &handle, &origin]).await.map_err(failed())?;
     Ok(rows.first().map(KeptFile::from))
 }
 

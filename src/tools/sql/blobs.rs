@@ -1,7 +1,7 @@
 //! The statements on `blobs`: attachments, each content once.
 
 use crate::call::{ToolCall, ToolError};
-use base::{TenantId, Trust};
+use base::{Audience, Label, TenantId, Trust};
 use store::{Aged, Lease, StoreError};
 
 store::row! {
@@ -12,6 +12,10 @@ store::row! {
         pub size: i64,
         /// `None`: it is too large.
         pub content: Option<Vec<u8>>,
+        pub label: Label = |row| Label {
+            trust: Trust::from_name(row.get("trust")),
+            audience: Audience::from_names(row.get::<_, Vec<String>>("audience")),
+        },
     }
 }
 
@@ -35,7 +39,7 @@ pub(crate) async fn put(
 /// The attachment of this hash; its content, if it has at most so many bytes.
 pub(crate) async fn get(call: &ToolCall, sha256: &str, most: i32) -> Result<Option<Blob>, ToolError> {
     let sql = "SELECT media_type, filename, octet_length(content)::bigint AS size,
-                      CASE WHEN octet_length(content) <= $2 THEN content END AS content
+                      CASE WHEN octet_length(content) <= $2 THEN content END AS content, trust, audience
                FROM blobs WHERE sha256 = lower($1)";
     Ok(call.query(sql, &[&sha256, &most]).await?.first().map(Blob::from))
 }

@@ -15,10 +15,8 @@ use super::http;
 /// Clients that the provider knows: without a secret, and with one.
 pub const CLIENT: &str = "household";
 pub const CLIENT_WITH_SECRET: (&str, &str) = ("household-secret", "secret-of-the-client");
-/// What can be asked for.
-pub const SCOPES: [&str; 4] = ["openid", "email", "offline_access", "mail"];
 /// Who logs in, unless the authorization request has a `login_hint`.
-pub const ACCOUNT: &str = "home@example.org";
+pub const ACCOUNT: &str = "household@example.org";
 
 /// The provider. It runs until it is dropped, and no longer than this process.
 pub struct Oidc {
@@ -115,11 +113,6 @@ impl Oidc {
     /// The next token requests, so many, are answered with this status.
     pub async fn fail(&self, status: u16, times: u32) {
         self.control("fail", json!({"status": status, "times": times})).await;
-    }
-
-    /// The next token requests, so many, are carried out, and their answers are lost.
-    pub async fn lose_answers(&self, times: u32) {
-        self.control("fail", json!({"status": 0, "times": times})).await;
     }
 
     /// The person says no, so many times.

@@ -1,5 +1,7 @@
 //! A butler whose one tool counts: what it does twice is there twice. And those who send it messages, whatever dies.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 use testkit::model::ScriptedModel;
 use tokio_postgres::Client;
@@ -111,6 +113,63 @@ pub async fn died(daemon: &mut Daemon, round: &str) {
     while !daemon.ended() {
         assert!(started.elapsed().as_secs() < 60, "{round}: the crash point was never passed:\n{}", daemon.log());
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+}
+
+/// How often something is done: as the variable says, for those who have the time, else this often.
+pub fn times(variable: &str, usual: u64) -> u64 {
+    std::env::var(variable).ok().and_then(|times| times.parse().ok()).unwrap_or(usual)
+}
+
+impl Household {
+    /// Waits until so many messages are done and all that is answered has left, for as long as it goes on.
+    pub async fn worked_off(&self, messages: u64) {
+        let client = self.owner().await;
+        let sql = "SELECT (SELECT count(*) FROM switchboard.message_inbox WHERE state = 'done'),
+                          (SELECT count(*) FROM switchboard.message_inbox),
+                          (SELECT count(*) FROM shared.outbox WHERE settled_at IS NULL)";
+        let mut seen = (-1, -1, -1);
+        loop {
+            seen = super::eventually("it goes on", || async {
+                let row = client.query_one(sql, &[]).await.map_err(|e| e.to_string())?;
+                let now: (i64, i64, i64) = (row.get(0), row.get(1), row.get(2));
+                if now != seen { Ok(now) } else { Err(format!("{now:?} of {messages}")) }
+            })
+            .await;
+            if seen == (messages as i64, messages as i64, 0) {
+                return;
+            }
+        }
+    }
+
+    /// Looks that each mark was counted once, and answered once: or, where nobody could see that, that its row says so.
+    /// `arrived`: how often its answer lies with whoever asked.
+    pub async fn each_once(&self, marks: &[String], arrived: impl Fn(&str) -> usize) {
+        let client = self.owner().await;
+        let sql = "SELECT substring(m.body FROM 'count: ([a-z0-9-]+)') AS mark, o.state
+                   FROM switchboard.message_inbox m LEFT JOIN shared.outbox o
+                        ON o.request_id = m.request_id AND o.intent = 'reply'";
+        let mut states: BTreeMap<String, Vec<Option<String>>> = BTreeMap::new();
+        for row in client.query(sql, &[]).await.expect("the answers") {
+            states.entry(row.get(0)).or_default().push(row.get(1));
+        }
+        let sql = "SELECT mark, count(*) FROM tally.counted GROUP BY mark";
+        let counted = client.query(sql, &[]).await.expect("the counts");
+        let counted: BTreeMap<String, i64> = counted.iter().map(|row| (row.get(0), row.get(1))).collect();
+        let mut unknown = 0;
+        for mark in marks {
+            let (times, state) = (arrived(mark), states.get(mark).map(Vec::as_slice).unwrap_or_default());
+            match (state, times) {
+                ([Some(state)], 1) if state == "sent" || state == "unknown" => {}
+                ([Some(state)], 0) if state == "unknown" => unknown += 1,
+                other => panic!("{mark}: {other:?}"),
+            }
+            assert_eq!(counted.get(mark), Some(&1), "{mark}");
+        }
+        println!(
+            "{} messages, each once; of {unknown} it is known that nobody knows whether they arrived",
+            marks.len()
+        );
     }
 }
 
