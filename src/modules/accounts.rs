@@ -34,10 +34,13 @@ pub struct TriedAccount {
 
 /// The accounts that a butler's modules serve just now. Cheap to clone.
 #[derive(Clone, Default)]
-pub(super) struct Accounts(Arc<Mutex<Vec<(String, Arc<dyn AccountTrial>)>>>);
+pub(super) struct Accounts(Arc<Mutex<Vec<Served>>>);
+
+/// An account, and the module that serves it.
+pub(super) type Served = (String, Arc<dyn AccountTrial>);
 
 impl Accounts {
-    pub fn set(&self, all: Vec<(String, Arc<dyn AccountTrial>)>) {
+    pub fn set(&self, all: Vec<Served>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = all;
     }
 

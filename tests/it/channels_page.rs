@@ -100,12 +100,12 @@ async fn telegram_is_connected_as_the_page_says() {
     let _daemon = household.start().await;
     run(&household, &["rules", "add", "channel", "telegram", "route_to", "general"].map(str::to_owned), "");
     api.writes(ACCOUNT, "good morning");
-    let said = |chat: i64, what: &'static str| {
-        let api = &api;
-        eventually(what, || async move {
+    let said = async |chat: i64, what: &str| {
+        eventually(what, || async {
             let said = api.said_to(chat);
             if said.iter().any(|text| text.contains(what)) { Ok(()) } else { Err(format!("{said:?}")) }
         })
+        .await;
     };
     said(ACCOUNT, "Good morning to you.").await;
     // Somebody is made known by the link that the command prints, and is written to by name.

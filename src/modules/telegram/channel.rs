@@ -120,7 +120,7 @@ impl TelegramChannel {
         };
         let (count, began, mut sent) = (parts.len() + delivery.files.len(), Instant::now(), Vec::new());
         let mut not_taken: Vec<String> = Vec::new();
-        let texts = parts.iter().map(|part| Piece::Text(part));
+        let texts = parts.iter().map(Piece::Text);
         for (n, piece) in texts.chain(delivery.files.iter().map(Piece::File)).enumerate() {
             let mut message = piece.message(chat);
             if let Some(topic) = topic {
