@@ -3,24 +3,14 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 
-use super::contract::ModuleError;
+use super::contract::AccountTrial;
 
 /// A server that says nothing is not waited for.
 const PATIENCE: Duration = Duration::from_secs(20);
-
-/// An account that a module serves.
-#[async_trait]
-pub trait AccountTrial: Send + Sync {
-    /// Which one, as its owner knows it.
-    fn name(&self) -> String;
-    /// Logs in as the module does. Nothing is changed and nothing sent.
-    async fn attempt(&self) -> Result<(), ModuleError>;
-}
 
 /// What a trial came to.
 #[derive(Clone, Debug, Serialize, Deserialize)]

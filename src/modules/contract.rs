@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::Notify;
 
-use super::accounts::AccountTrial;
 use super::background::{BackgroundTask, TaskHealth};
 use super::grant::Grants;
 use super::inbound::Inbound;
@@ -110,6 +109,15 @@ impl From<Vec<KeyMistake>> for ModuleError {
     fn from(wrong: Vec<KeyMistake>) -> Self {
         Self(wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
     }
+}
+
+/// An account that a module serves.
+#[async_trait]
+pub trait AccountTrial: Send + Sync {
+    /// Which one, as its owner knows it.
+    fn name(&self) -> String;
+    /// Logs in as the module does. Nothing is changed and nothing sent.
+    async fn attempt(&self) -> Result<(), ModuleError>;
 }
 
 /// What a module may register: nothing else is accepted.

@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep};
 
 use access::credentials::{CredentialError, Credentials};
 use base::redact::{Passing, household};
-use base::{Clock, Secret, TenantId, crash, task};
+use base::{Clock, Secret, TenantId, task};
 use oauth::{OauthError, Provider, Tokens};
 
 /// A token is renewed this long before it ends: whoever gets it still has to use it.
@@ -117,7 +117,7 @@ impl Grants {
     }
 
     /// The keeper of the grant in the secret of this name: the same for all who ask.
-    pub(crate) fn keeper(&self, name: &str) -> GrantKeeper {
+    pub(crate) fn grant(&self, name: &str) -> GrantKeeper {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let new = || {
             let (credentials, clock, name) = (self.credentials.clone(), self.clock.clone(), name.to_owned());
@@ -166,9 +166,9 @@ fn of_store(e: CredentialError) -> GrantError {
 impl GrantKeeper {
     /// An access token that is good for a minute at least.
     pub async fn token(&self) -> Result<Secret<String>, GrantError> {
-        let keeper = self.clone();
+        let own = self.clone();
         // A task of its own: whoever stops waiting must not be the end of what the provider has just given.
-        let asked = task::spawn(task::Kind::Request, "grant", async move { keeper.ask().await });
+        let asked = task::spawn(task::Kind::Request, "grant", async move { own.ask().await });
         asked.await.unwrap_or_else(|_| Err(GrantError::Later("access could not be renewed".to_owned())))
     }
 
@@ -274,7 +274,6 @@ async fn renew(grant: &Grant, clock: &Clock) -> Result<Grant, GrantError> {
         OauthError::Later { .. } => GrantError::Later(e.to_string()),
         e => again(&e),
     })?;
-    crash::point("grant.renewed");
     let refresh = tokens.refresh.clone().unwrap_or(old);
     Ok(Grant::new(&grant.provider, &grant.connect, &tokens, &refresh, clock.now()))
 }

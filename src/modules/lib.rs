@@ -30,11 +30,13 @@ pub mod telegram;
 mod vcard;
 mod webhook;
 
-pub use accounts::{AccountTrial, TriedAccount};
+pub use accounts::TriedAccount;
 pub use background::{Background, BackgroundTask, TaskError, TaskHealth, TaskKind, TaskState};
 pub use catalog::Catalog;
 pub use connector::{Batch, Connector, Incoming, Source, SourceError, Unreadable};
-pub use contract::{Credential, Factory, Health, Manifest, Module, ModuleContext, ModuleError, Phase, State};
+pub use contract::{
+    AccountTrial, Credential, Factory, Health, Manifest, Module, ModuleContext, ModuleError, Phase, State,
+};
 pub use grant::{GrantError, Grants, new_grant};
 pub use inbound::Inbound;
 pub use job::{AskModel, AskModelError, Job, JobCall, JobFailure, NamedJob};

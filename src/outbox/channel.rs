@@ -39,6 +39,11 @@ impl Conversation {
     }
 }
 
+/// Why a channel would not take a delivery: a sentence without its end.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct WouldRefuse(pub String);
+
 /// A delivery as its reader would see it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Shown {
@@ -118,8 +123,8 @@ pub trait Channel: Send + Sync {
     fn conversation(&self, _: &Delivery) -> Option<Conversation> {
         None
     }
-    /// How it would look there, without sending it. `Err`: why it would be refused.
-    fn shown(&self, delivery: &Delivery) -> Result<Shown, String> {
+    /// How it would look there, without sending it.
+    fn shown(&self, delivery: &Delivery) -> Result<Shown, WouldRefuse> {
         Ok(Shown { messages: delivery.message.iter().cloned().collect(), notes: Vec::new() })
     }
     /// Lets it leave. Ends within a bounded time.

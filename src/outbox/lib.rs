@@ -46,7 +46,7 @@ mod tool;
 mod views;
 mod watch;
 
-pub use channel::{Channel, Conversation, Outcome, Shown};
+pub use channel::{Channel, Conversation, Outcome, Shown, WouldRefuse};
 pub use delivery::{DecisionRequest, Delivery, Intent, NewDelivery};
 pub use files::{MOST_BYTES, MOST_FILES, OutFile, files_to_save};
 pub use handle::{DeliveryEvent, DeliveryStatus, Outbox, OutboxParts};

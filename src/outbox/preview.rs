@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use uuid::Uuid;
 
-use super::channel::Shown;
+use super::channel::{Shown, WouldRefuse};
 use super::delivery::{Delivery, Intent};
 use super::handle::Outbox;
 use super::recipient::RecipientError;
@@ -69,11 +69,11 @@ impl Outbox {
         };
         let shown = match self.channel(&recipient.channel) {
             Some(channel) => channel.shown(&delivery),
-            None => Err(format!("the messenger has no channel {} just now", recipient.channel)),
+            None => Err(WouldRefuse(format!("the messenger has no channel {} just now", recipient.channel))),
         };
         let (Shown { messages, notes }, refused) = match shown {
             Ok(shown) => (shown, None),
-            Err(why) => (Shown::default(), Some(why)),
+            Err(why) => (Shown::default(), Some(why.to_string())),
         };
         Ok(Ok(DeliveryPreview {
             channel: recipient.channel,

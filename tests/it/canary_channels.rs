@@ -20,6 +20,7 @@ async fn no_secret_of_a_channel_is_found_anywhere() {
     let household = Household::with_model(&model)
         .with_telegram(&api, "")
         .with_email(&server, "auth = \"token\"")
+        .env("BUTLER_EMAIL_PASSWORD", MAIL_TOKEN)
         .env("BUTLERD_LOG", "debug");
     let mut daemon = household.start().await;
     for (name, value) in [("BUTLER_TELEGRAM_TOKEN", TOKEN), ("BUTLER_EMAIL_PASSWORD", MAIL_TOKEN)] {

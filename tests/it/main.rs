@@ -114,6 +114,7 @@ mod skills;
 mod standing_rules;
 mod telegram;
 mod telegram_crash;
+mod telegram_out;
 mod tidy;
 mod tool_budget;
 mod tool_cli;

@@ -56,7 +56,7 @@ pub struct OidcArgs {
 }
 
 /// What was asked before anything was tried.
-pub(super) struct Asked {
+pub(super) struct Plan {
     whose: Whose,
     scopes: Vec<String>,
     how: OauthArgs,
@@ -103,7 +103,7 @@ impl Whose {
 }
 
 /// Asks for the client, which only the owner can make.
-pub(super) fn ask(out: &super::Out, whose: Whose, how: OauthArgs, scopes: Vec<String>) -> Result<Asked, Problem> {
+pub(super) fn ask(out: &super::Out, whose: Whose, how: OauthArgs, scopes: Vec<String>) -> Result<Plan, Problem> {
     let id = match &how.client {
         Some(id) => id.clone(),
         None => {
@@ -116,7 +116,7 @@ pub(super) fn ask(out: &super::Out, whose: Whose, how: OauthArgs, scopes: Vec<St
     }
     let secret = prompt::optional_secret("Its secret, or just Enter if it has none (not shown)")?;
     let secret = secret.map(|secret| Secret::new(secret.expose().trim().to_owned()));
-    Ok(Asked { whose, scopes, how, client: Client { id: id.trim().to_owned(), secret } })
+    Ok(Plan { whose, scopes, how, client: Client { id: id.trim().to_owned(), secret } })
 }
 
 fn failed(why: &impl std::fmt::Display) -> Problem {
@@ -125,7 +125,7 @@ fn failed(why: &impl std::fmt::Display) -> Problem {
 
 pub(super) async fn connect(
     caller: Caller,
-    Asked { whose, scopes, how, client }: Asked,
+    Plan { whose, scopes, how, client }: Plan,
     settings: (Overrides, Environment),
 ) -> Outcome {
     let out = &caller.out;

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use super::settings::{AccountSection, Answers, Auth, Bulk};
-use crate::accounts::AccountTrial;
+use crate::contract::AccountTrial;
 use crate::contract::{ModuleContext, ModuleError};
 use crate::grant::{GrantError, GrantKeeper, given_by};
 use mail::imap::{ImapError, ImapSession};
@@ -42,7 +42,7 @@ enum Proof {
     Lasting(Login),
     /// A token that is renewed as it ends.
     Renewed {
-        keeper: GrantKeeper,
+        grant: GrantKeeper,
         given_by: Option<String>,
     },
 }
@@ -82,7 +82,7 @@ impl MailAccount {
         let proof = match section.auth {
             Auth::Password => Proof::Lasting(Login::Password(secret)),
             Auth::Token => Proof::Lasting(Login::Token(secret)),
-            Auth::Oauth => Proof::Renewed { keeper: cx.grants.keeper(&section.password), given_by: given_by(&secret) },
+            Auth::Oauth => Proof::Renewed { grant: cx.grants.grant(&section.password), given_by: given_by(&secret) },
         };
         let largest_letter = u32::try_from(section.largest_letter.0).unwrap_or(u32::MAX);
         Ok(Self {
@@ -144,7 +144,7 @@ impl MailAccount {
     async fn at(&self, server: &ServerAddress) -> Result<Account, NoProof> {
         let login = match &self.proof {
             Proof::Lasting(login) => login.clone(),
-            Proof::Renewed { keeper, .. } => Login::Token(keeper.token().await.map_err(|e| NoProof {
+            Proof::Renewed { grant, .. } => Login::Token(grant.token().await.map_err(|e| NoProof {
                 passes: matches!(e, GrantError::Later(_)),
                 server: server.to_string(),
                 user: self.user.clone(),
@@ -157,7 +157,7 @@ impl MailAccount {
     /// A server did not let it in. Whether it may with what it has by now.
     async fn has_another(&self, refused: &Login) -> bool {
         match (&self.proof, refused) {
-            (Proof::Renewed { keeper, .. }, Login::Token(token)) => keeper.was_refused(token).await,
+            (Proof::Renewed { grant, .. }, Login::Token(token)) => grant.was_refused(token).await,
             _ => false,
         }
     }

@@ -15,7 +15,7 @@ use base::{Clock, crash};
 use mail::imap::{ImapError, Purpose};
 use mail::smtp::SubmitError;
 use mail::{AttachedFile, Draft, answer_subject, compose, is_address};
-use outbox::{Channel, Conversation, Delivery, Intent, OutFile, Outcome, Shown};
+use outbox::{Channel, Conversation, Delivery, Intent, OutFile, Outcome, Shown, WouldRefuse};
 
 const NO_MAILBOX: &str = "the mailbox that was written to is not in [modules.email] any more";
 /// A login that is refused is tried again after this.
@@ -137,10 +137,10 @@ impl Channel for EmailChannel {
         })
     }
 
-    fn shown(&self, delivery: &Delivery) -> Result<Shown, String> {
-        let account = self.account(delivery).ok_or_else(|| NO_MAILBOX.to_owned())?;
+    fn shown(&self, delivery: &Delivery) -> Result<Shown, WouldRefuse> {
+        let account = self.account(delivery).ok_or_else(|| WouldRefuse(NO_MAILBOX.to_owned()))?;
         if !is_address(&delivery.target) {
-            return Err(no_address(&delivery.target));
+            return Err(WouldRefuse(no_address(&delivery.target)));
         }
         let text = delivery.message.clone().unwrap_or_default();
         let own = delivery.subject.clone().filter(|subject| !subject.trim().is_empty());

@@ -17,9 +17,9 @@ use futures_util::future::join_all;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::accounts::AccountTrial;
 use crate::background::{Background, BackgroundTask, TaskError, TaskKind};
 use crate::connector::Connector;
+use crate::contract::AccountTrial;
 use crate::contract::{Credential, Factory, Manifest, Module, ModuleContext, ModuleError};
 use account::MailAccount;
 pub use account::{MailTrial, try_account};

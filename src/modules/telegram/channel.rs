@@ -15,7 +15,7 @@ use super::{CHANNEL, endpoint};
 use crate::contract::ModuleContext;
 use crate::inbound::Inbound;
 use base::text;
-use outbox::{Channel, Conversation, Delivery, Intent, OutFile, Outbox, Outcome, Shown};
+use outbox::{Channel, Conversation, Delivery, Intent, OutFile, Outbox, Outcome, Shown, WouldRefuse};
 
 /// What one chat bears in a minute: a person more than a group.
 const PER_MINUTE: [u32; 2] = [60, 20];
@@ -229,8 +229,9 @@ impl Channel for TelegramChannel {
         })
     }
 
-    fn shown(&self, delivery: &Delivery) -> Result<Shown, String> {
-        chat_of(delivery.thread.as_deref(), &delivery.target).ok_or_else(|| no_number(&delivery.target))?;
+    fn shown(&self, delivery: &Delivery) -> Result<Shown, WouldRefuse> {
+        chat_of(delivery.thread.as_deref(), &delivery.target)
+            .ok_or_else(|| WouldRefuse(no_number(&delivery.target)))?;
         let parts = Formatted::of_markdown(&markdown_of(delivery)).parts(LONGEST);
         let notes = (parts.len() > 1).then(|| format!("It comes in {} messages.", parts.len()));
         Ok(Shown { messages: parts.into_iter().map(|part| part.text).collect(), notes: notes.into_iter().collect() })

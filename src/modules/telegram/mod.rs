@@ -25,9 +25,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::accounts::AccountTrial;
 use crate::background::{BackgroundTask, TaskKind};
 use crate::connector::Connector;
+use crate::contract::AccountTrial;
 use crate::contract::{Credential, Factory, Manifest, Module, ModuleContext, ModuleError};
 use crate::routes::Route;
 use api::Api;

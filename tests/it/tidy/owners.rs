@@ -36,9 +36,10 @@ const OWNERS: &[(&str, &[&str])] = &[
             "replies",
             "contacts",
             "contact_identities",
+            "pairings",
         ],
     ),
-    ("outbox", &["channels", "outbox", "outbox_attempts", "notices"]),
+    ("outbox", &["channels", "outbox", "outbox_attempts", "outbox_files", "notices"]),
     ("approvals", &["approval_rules", "pending_actions", "approval_events", "approval_pages"]),
     (
         "memory",
