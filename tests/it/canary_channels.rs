@@ -1,4 +1,4 @@
-//! The secrets of Telegram and mail, quoted by those who write and by servers: none is anywhere afterwards.
+//! The secrets of Telegram and mail, quoted by the model that answers: none is anywhere afterwards.
 
 use serde_json::json;
 
@@ -36,10 +36,10 @@ async fn no_secret_of_a_channel_is_found_anywhere() {
     canaries.add("the bot's secret", TOKEN.split_once(':').expect("a token").1);
     canaries.add("the mailbox's token", MAIL_TOKEN);
     let search = canaries.search();
-    // Who writes quotes them, and the model answers with them.
+    // The model answers with them.
     api.fault("sendMessage", Fault::Broken);
-    api.writes(ACCOUNT, &format!("what did you find? {quoted}"));
-    server.deliver(HOUSEHOLD, &proven(ADA, "1@x", &quoted, "", &format!("what did you find? {quoted}"))).await;
+    api.writes(ACCOUNT, "what did you find?");
+    server.deliver(HOUSEHOLD, &proven(ADA, "1@x", "Found", "", "what did you find?")).await;
     household.all_delivered("answers").await;
     eventually("both came in", || async {
         let client = household.owner().await;
