@@ -222,6 +222,8 @@ mod tests {
             priority: Priority::Medium,
             context: json!({}),
             created_at: Timestamp::UNIX_EPOCH,
+            has_files: false,
+            files: Vec::new(),
             attempt: 1,
         }
     }
