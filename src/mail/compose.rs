@@ -119,6 +119,7 @@ pub fn bare_subject(subject: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mail_parser::MimeHeaders;
 
     fn composed(text: &str, subject: &str) -> String {
         let from =
