@@ -16,6 +16,7 @@ pub(super) struct Carried {
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Wanted {
     name: Option<String>,
     text: Option<String>,
@@ -24,9 +25,9 @@ struct Wanted {
 
 /// The argument's schema.
 pub(super) fn schema() -> Value {
-    json!({"type": "array", "maxItems": MOST_FILES, "items": {"type": "object", "additionalProperties": false,
-        "properties": {"name": {"type": "string"}, "text": {"type": "string"}, "storage_ref": {"type": "string"}}},
-        "description": "To go along: files of a name and its text, or a stored attachment by storage_ref, to the owner alone"})
+    // Short: every session pays for it. What is wrong in it is told by the call.
+    json!({"type": "array", "maxItems": MOST_FILES, "items": {"type": "object"},
+           "description": "Files: {name, text}, or {storage_ref} to the owner"})
 }
 
 /// Reads what the call's argument `files` names. What an attachment holds counts as shown to the session: nobody looked
