@@ -26,8 +26,8 @@ struct Wanted {
 /// The argument's schema.
 pub(super) fn schema() -> Value {
     // Short: every session pays for it. What is wrong in it is told by the call.
-    json!({"type": "array", "maxItems": MOST_FILES, "items": {"type": "object"},
-           "description": "Files: {name, text}, or {storage_ref} to the owner"})
+    json!({"type": "array", "items": {"type": "object"},
+           "description": "{name, text} each, or {storage_ref} to the owner"})
 }
 
 /// Reads what the call's argument `files` names. What an attachment holds counts as shown to the session: nobody looked
@@ -36,6 +36,10 @@ pub(super) async fn carried(call: &ToolCall) -> Result<Carried, ToolError> {
     let Some(wanted) = call.args.get("files") else { return Ok(Carried::default()) };
     let wanted: Vec<Wanted> =
         serde_json::from_value(wanted.clone()).map_err(|e| ToolError::refused("invalid_arguments", e.to_string()))?;
+    if wanted.len() > MOST_FILES {
+        let why = format!("Nothing was sent: {MOST_FILES} files go along at most.");
+        return Err(ToolError::refused("invalid_arguments", why));
+    }
     let (mut carried, mut bytes) = (Carried::default(), 0);
     for Wanted { name, text, storage_ref } in wanted {
         let file = match (name, text, storage_ref) {

@@ -23,19 +23,19 @@ pub fn notify_tool(inbox: &Inbox, outbox: &Outbox) -> Tool {
     let definition = DEFINITION.get_or_init(|| {
         let schema = json!({"type": "object", "additionalProperties": false, "properties": {
             "intent": {"type": "string", "enum": ["send", "reply", "react"],
-                       "description": "reply: a message to the person whose message you deal with (the default then); \
-                                       react: an emoji on what they wrote; send: a message to the owner or to `recipient`"},
-            "message": {"type": "string", "minLength": 1, "maxLength": 65536, "description": "What to say, for reply and send"},
-            "emoji": {"type": "string", "minLength": 1, "maxLength": 32, "description": "Which emoji, for react"},
+                       "description": "reply: to the person whose message you deal with (the default then); react: an \
+                                       emoji on it; send: to the owner or to `recipient`"},
+            "message": {"type": "string", "minLength": 1, "maxLength": 65536, "description": "For reply and send"},
+            "emoji": {"type": "string", "minLength": 1, "maxLength": 32, "description": "For react"},
             "channel": {"type": "string", "pattern": "^[a-z][a-z0-9_-]{0,30}$",
-                        "description": "For send: chat, email, telegram, …; without it the one that the owner chose"},
+                        "description": "For send: chat, email, telegram, …; else the one that the owner chose"},
             "recipient": {"type": "string", "minLength": 1, "maxLength": 500,
-                          "description": "For send: a person whom the household knows; without it the owner"},
-            "subject": {"type": "string", "minLength": 1, "maxLength": 500, "description": "For send, where the channel has one"},
+                          "description": "For send: somebody whom the household knows; else the owner"},
+            "subject": {"type": "string", "minLength": 1, "maxLength": 500, "description": "For send"},
             "priority": {"type": "string", "enum": ["high", "medium", "low"], "default": "medium",
-                         "description": "For send: only high is delivered in the owner's quiet hours; the rest waits"},
+                         "description": "For send: only high is delivered in quiet hours"},
             "quote": {"type": "string", "maxLength": 40,
-                      "description": "untrusted:N, to the owner alone: that message is shown to them whole below yours"},
+                      "description": "untrusted:N: that message is shown whole below yours, to the owner alone"},
             "files": schema(),
             // Of older prompts. Who is answered comes with the session.
             "request_context": {}}});
