@@ -39,7 +39,7 @@ impl OutFile {
         let last = name.rsplit(['/', '\\']).next().unwrap_or_default();
         let plain = |c: &char| !c.is_control() && !"\"<>|:*?".contains(*c);
         let name: String = text::clean(last).chars().filter(plain).collect();
-        let name = text::truncate(name.trim().trim_start_matches('.'), LONGEST_NAME);
+        let name: String = name.trim().trim_start_matches('.').chars().take(LONGEST_NAME).collect();
         let name = if name.is_empty() { "file".to_owned() } else { name };
         let known = media_type.filter(|known| is_media_type(known));
         let media_type = known.unwrap_or_else(|| by_ending(&name)).to_owned();
@@ -127,7 +127,7 @@ mod tests {
         ] {
             assert_eq!(OutFile::new(given, None, Vec::new()).name, name, "{given:?}");
         }
-        assert!(OutFile::new(&"long".repeat(100), None, Vec::new()).name.len() <= LONGEST_NAME + 3);
+        assert!(OutFile::new(&"long".repeat(100), None, Vec::new()).name.len() <= LONGEST_NAME);
     }
 
     #[test]
