@@ -25,9 +25,8 @@ struct Wanted {
 
 /// The argument's schema.
 pub(super) fn schema() -> Value {
-    // Short: every session pays for it. What is wrong in it is told by the call.
-    json!({"type": "array", "items": {"type": "object"},
-           "description": "{name, text} each, or {storage_ref} to the owner"})
+    // Every session pays for it, and a tool less is shown where it costs more: a call that is wrong is told its shape.
+    json!({})
 }
 
 /// Reads what the call's argument `files` names. What an attachment holds counts as shown to the session: nobody looked
