@@ -229,7 +229,7 @@ impl GrantKeeper {
         let missing = || GrantError::Owner(format!("the secret {name} is not there; connect the account again"));
         let ((grant, old), written) = renewed.ok_or_else(missing)??;
         // What the provider gave counts, whether or not the database is there.
-        known.unwritten = (!written && !self.write(&old, &grant).await).then_some(old);
+        known.unwritten = (written.is_err() && !self.write(&old, &grant).await).then_some(old);
         let token = Secret::new(grant.access.clone());
         let secrets = [token.clone(), Secret::new(grant.refresh.clone())];
         known.hidden = secrets.iter().map(|secret| household().hide_while(secret)).collect();
@@ -259,8 +259,9 @@ impl GrantKeeper {
             async move { Ok::<_, GrantError>(((), same.then_some(new))) }.boxed()
         });
         match put.await? {
-            Some(Ok(((), false))) => Err(CredentialError::BadValue),
-            _ => Ok(()),
+            Some(Ok(((), written))) => written,
+            // It was taken out, or is no grant any more.
+            None | Some(Err(_)) => Ok(()),
         }
     }
 }

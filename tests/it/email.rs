@@ -339,6 +339,17 @@ async fn a_server_that_fails_loses_nothing_and_doubles_nothing() {
     assert_eq!(server.folder(ADA, "INBOX").await.len(), count);
 }
 
+/// Waits until there is a notice that letters are not taken in.
+pub async fn the_owner_is_told_once(household: &Household) {
+    eventually("the owner is told once", || async {
+        let client = household.owner().await;
+        let sql = "SELECT count(*) FROM shared.outbox WHERE kind = 'notice' AND message LIKE '%are not taken in%'";
+        let told: i64 = client.query_one(sql, &[]).await.map_err(|e| e.to_string())?.get(0);
+        if told == 1 { Ok(()) } else { Err(format!("{told} notices")) }
+    })
+    .await;
+}
+
 /// A figure of the daemon's memory, in KiB.
 fn memory_of(daemon: &Daemon, which: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", daemon.pid())).expect("the daemon");
@@ -538,12 +549,6 @@ async fn a_token_is_as_good_as_a_password_until_it_is_revoked() {
     .await;
     let why = seen.to_string();
     assert!(why.contains("butlerd secret set BUTLER_EMAIL_PASSWORD") && !why.contains("token-of"), "{why}");
-    eventually("the owner is told", || async {
-        let client = household.owner().await;
-        let sql = "SELECT count(*) FROM shared.outbox WHERE kind = 'notice' AND message LIKE '%are not taken in%'";
-        let told: i64 = client.query_one(sql, &[]).await.map_err(|e| e.to_string())?.get(0);
-        if told == 1 { Ok(()) } else { Err(format!("{told} notices")) }
-    })
-    .await;
+    the_owner_is_told_once(&household).await;
     assert!(!daemon.log().contains("token-of-the-household"), "the log holds the token");
 }

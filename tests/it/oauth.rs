@@ -4,7 +4,7 @@
 use serde_json::Value;
 use testkit::model::ScriptedModel;
 
-use crate::email::{arrived, butler, connector, started, taken_in};
+use crate::email::{arrived, butler, connector, started, taken_in, the_owner_is_told_once};
 use crate::support::mail_server::{HOST, MailServer};
 use crate::support::mailbox::{ADA, HOUSEHOLD, proven};
 use crate::support::oidc::{CLIENT, CLIENT_WITH_SECRET, Oidc};
@@ -107,13 +107,7 @@ async fn access_given_in_a_browser_is_renewed_until_it_is_taken_back() {
         why.contains(&format!("butlerd connect oidc {} {HOUSEHOLD} --imap imaps://{HOST}", oidc.issuer())),
         "{why}"
     );
-    eventually("the owner is told once", || async {
-        let client = household.owner().await;
-        let sql = "SELECT count(*) FROM shared.outbox WHERE kind = 'notice' AND message LIKE '%are not taken in%'";
-        let told: i64 = client.query_one(sql, &[]).await.map_err(|e| e.to_string())?.get(0);
-        if told == 1 { Ok(()) } else { Err(format!("{told} notices")) }
-    })
-    .await;
+    the_owner_is_told_once(&household).await;
     // Given again, what waited is taken in and answered.
     server.deliver(HOUSEHOLD, &proven(ADA, "4@x", "Letter 4", "", "good morning")).await;
     let mut terminal = opened(&household, &typed);

@@ -73,30 +73,26 @@ impl Credentials {
     /// Stores `value` under `name`, replacing what was there.
     pub async fn set(&self, tenant: &TenantId, name: &str, value: &Secret<String>) -> Result<(), CredentialError> {
         household().hide(value);
-        self.put(tenant, name, value).await?;
-        self.changed(name);
-        Ok(())
-    }
-
-    async fn put(&self, tenant: &TenantId, name: &str, value: &Secret<String>) -> Result<(), CredentialError> {
         let (nonce, ciphertext) = self.seal(tenant, name, value)?;
         let mut lease = self.inner.db.shared(tenant).await?;
         lease
             .execute(sql::SET_SECRET, &[&name, &nonce.as_slice(), &ciphertext, &self.inner.key_id])
             .await
             .map_err(StoreError::query("storing a secret"))?;
+        self.changed(name);
         Ok(())
     }
 
-    /// Makes something of a stored secret, and perhaps another one of it in its place, while nobody else does that: on no
-    /// daemon. `make` returns what it made, and what is to be stored. `None`: there is no such secret. Else also whether
-    /// what was to be stored is: if not, it is the caller's to store it. And to hide both, for as long as they are good.
+    /// Makes something of a stored secret, and perhaps another one to stand in its place. Nobody else does that at the same
+    /// time, on any daemon. `make` returns what it made, and what is to be stored; it is the caller's to hide both from the
+    /// log for as long as they are good. `None`: there is no such secret. The inner error says why what was made is not
+    /// stored: whoever can't make it again has to keep it.
     pub async fn change<'a, T, E>(
         &self,
         tenant: &TenantId,
         name: &str,
         make: impl FnOnce(Secret<String>) -> BoxFuture<'a, Result<(T, Option<Secret<String>>), E>>,
-    ) -> Result<Option<Result<(T, bool), E>>, CredentialError> {
+    ) -> Result<Option<Result<(T, Result<(), CredentialError>), E>>, CredentialError> {
         let failed = || StoreError::query("changing a secret");
         let mut lease = self.inner.db.shared(tenant).await?;
         let mut tx = lease.begin().await.map_err(failed())?;
@@ -107,7 +103,7 @@ impl Credentials {
             Ok(made) => made,
             Err(e) => return Ok(Some(Err(e))),
         };
-        let Some(new) = new else { return Ok(Some(Ok((made, true)))) };
+        let Some(new) = new else { return Ok(Some(Ok((made, Ok(()))))) };
         let stored = async {
             let (nonce, ciphertext) = self.seal(tenant, name, &new)?;
             tx.execute(sql::SET_SECRET, &[&name, &nonce.as_slice(), &ciphertext, &self.inner.key_id])
@@ -116,7 +112,7 @@ impl Credentials {
             tx.commit().await.map_err(failed())?;
             Ok::<_, CredentialError>(())
         };
-        Ok(Some(Ok((made, stored.await.is_ok()))))
+        Ok(Some(Ok((made, stored.await))))
     }
 
     fn seal(

@@ -1,7 +1,6 @@
 //! The files that `notify` sends along: texts that the call writes, and attachments that the butler was sent.
 
 use serde::Deserialize;
-use serde_json::{Value, json};
 
 use base::Label;
 use outbox::{MOST_BYTES, MOST_FILES, OutFile};
@@ -21,12 +20,6 @@ struct Wanted {
     name: Option<String>,
     text: Option<String>,
     storage_ref: Option<String>,
-}
-
-/// The argument's schema.
-pub(super) fn schema() -> Value {
-    // Every session pays for it, and a tool less is shown where it costs more: a call that is wrong is told its shape.
-    json!({})
 }
 
 /// Reads what the call's argument `files` names. What an attachment holds counts as shown to the session: nobody looked

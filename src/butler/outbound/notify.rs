@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use serde_json::{Value, json};
 
 use super::define;
-use super::files::{carried, schema};
+use super::files::carried;
 use crate::quarantine::{Quoted, quoted};
 use crate::sql::{self, Said, Words};
 use base::Label;
@@ -36,7 +36,8 @@ pub fn notify_tool(inbox: &Inbox, outbox: &Outbox) -> Tool {
                          "description": "For send: only high is delivered in quiet hours"},
             "quote": {"type": "string", "maxLength": 40,
                       "description": "untrusted:N: that message is shown whole below yours, to the owner alone"},
-            "files": schema(),
+            // Every session pays for it, and a tool less is shown where it costs more: a wrong call is told the rest.
+            "files": {"description": "[{name, text}]"},
             // Of older prompts. Who is answered comes with the session.
             "request_context": {}}});
         let description = "Answer the person whose message you are dealing with, or send somebody a message. For an \
