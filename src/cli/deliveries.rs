@@ -147,7 +147,7 @@ async fn send(caller: &Caller, new: NewMessage) -> Outcome {
 
 fn preview(out: &Out, looked: &DeliveryPreview) {
     let whom = match looked.own {
-        true => format!("{}, the owner alone", one_line(&looked.name, 100)),
+        true => format!("the owner alone ({})", one_line(&looked.target, 200)),
         false => format!("{} ({}), outside of the house", one_line(&looked.name, 100), one_line(&looked.target, 200)),
     };
     out.fields()

@@ -68,12 +68,10 @@ impl Whose {
     fn console(&self) -> String {
         match self {
             Whose::Google => {
-                "Make a client of the type \"Desktop app\" at https://console.cloud.google.com/auth/clients \
-                              (docs: channels, Google)."
-                    .to_owned()
+                "Make a client of the type \"Desktop app\" at https://console.cloud.google.com/auth/clients.".to_owned()
             }
             Whose::Microsoft => "Register an app for \"Mobile and desktop applications\" with the redirect \
-                                 http://localhost at https://entra.microsoft.com (docs: channels, Microsoft)."
+                                 http://localhost at https://entra.microsoft.com."
                 .to_owned(),
             Whose::Issuer(issuer) => {
                 format!("Register a native client at {issuer}, with the redirect http://127.0.0.1 at any port.")

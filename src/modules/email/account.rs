@@ -3,8 +3,7 @@
 use async_trait::async_trait;
 
 use super::settings::{AccountSection, Answers, Auth, Bulk};
-use crate::contract::AccountTrial;
-use crate::contract::{ModuleContext, ModuleError};
+use crate::contract::{AccountTrial, ModuleContext, ModuleError};
 use crate::grant::{GrantError, GrantKeeper, given_by};
 use mail::imap::{ImapError, ImapSession};
 use mail::smtp::{self, SubmitError};
