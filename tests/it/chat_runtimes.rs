@@ -9,9 +9,9 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
+use crate::bot_api::read;
 use crate::chat_stream::{Stream, written};
 use crate::chat_terminal::PIXEL;
-use crate::support::receiver::read;
 use crate::support::{Household, Runtime, installed};
 
 const PIECES: [&str; 3] = ["The first part, ", "the second, ", "and the **last**."];

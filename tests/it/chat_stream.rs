@@ -8,7 +8,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 
-use crate::support::receiver::read;
+use crate::bot_api::read;
 use crate::support::{Daemon, Household, Terminal, eventually, http, model};
 
 /// A model that writes its answer in pieces, and the next one only when it may.

@@ -3,6 +3,8 @@
 #![allow(clippy::too_many_lines, reason = "a test is one story, told to its end")]
 #![allow(clippy::unwrap_used, reason = "a test's panic is its report")]
 
+#[path = "../bot_api/mod.rs"]
+mod bot_api;
 mod leaks;
 #[path = "../routing/mod.rs"]
 mod routing_score;

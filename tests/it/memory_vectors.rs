@@ -5,7 +5,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-use crate::support::receiver::read;
+use crate::bot_api::read;
 use crate::support::{Household, eventually};
 
 /// The health butler's memory asks this endpoint for vectors of a model `m`.

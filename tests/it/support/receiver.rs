@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 
 use super::Household;
+use crate::bot_api::read;
 
 /// The credential that signs.
 pub const SECRET: (&str, &str) = ("DOOR_SECRET", "a-secret-that-signs");
@@ -93,30 +94,6 @@ impl Receiver {
     pub fn url(&self) -> String {
         format!("http://{}/hook", self.addr)
     }
-}
-
-/// Reads one request, its path as the header `:path`; `None`: it was cut off.
-pub async fn read(stream: &mut TcpStream) -> Option<(HashMap<String, String>, String)> {
-    let mut bytes = Vec::new();
-    let head = loop {
-        if let Some(at) = bytes.windows(4).position(|w| w == b"\r\n\r\n") {
-            break at + 4;
-        }
-        if stream.read_buf(&mut bytes).await.ok()? == 0 {
-            return None;
-        }
-    };
-    let text = String::from_utf8_lossy(&bytes[..head]).into_owned();
-    let pairs = text.lines().skip(1).filter_map(|l| l.split_once(": "));
-    let mut headers: HashMap<String, String> = pairs.map(|(k, v)| (k.to_lowercase(), v.to_owned())).collect();
-    headers.insert(":path".to_owned(), text.split(' ').nth(1)?.to_owned());
-    let length: usize = headers.get("content-length").map_or(Some(0), |length| length.parse().ok())?;
-    while bytes.len() < head + length {
-        if stream.read_buf(&mut bytes).await.ok()? == 0 {
-            return None;
-        }
-    }
-    Some((headers, String::from_utf8(bytes[head..head + length].to_vec()).ok()?))
 }
 
 /// What it does instead of answering.
