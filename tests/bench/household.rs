@@ -2,7 +2,11 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
+use serde_json::Value;
+
+use crate::bot_api::BotApi;
 use crate::{Failed, soak};
 
 /// The butler that is measured, and the one that the others are copies of: it has no tools or tables of its own.
@@ -61,6 +65,24 @@ impl Household {
         std::fs::copy(std::env::current_exe()?, household.fake_program())?;
         std::fs::set_permissions(household.fake_program(), std::fs::Permissions::from_mode(0o755))?;
         Ok(household)
+    }
+
+    /// The seven, with the bot of this server.
+    pub fn with_telegram(api: &BotApi) -> Result<Self, Failed> {
+        let household = Self::new(0)?;
+        let file = household.roster().join("switchboard/butler.toml");
+        let before = std::fs::read_to_string(&file)?;
+        std::fs::write(&file, before + &api.settings(""))?;
+        Ok(household)
+    }
+
+    /// What a command of the command line answers as JSON.
+    pub fn butlerd(&self, args: &[&str]) -> Result<Value, Failed> {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_butlerd"));
+        let out = command.args(args).arg("--json").arg("--data-dir").arg(self.data());
+        let out = out.arg("--roster").arg(self.roster()).output()?;
+        let told = serde_json::from_slice(&out.stdout);
+        Ok(told.map_err(|e| format!("{args:?}: {e}: {}", String::from_utf8_lossy(&out.stderr)))?)
     }
 
     /// The program of the butler [`FAKE`].

@@ -2,12 +2,12 @@
 //!
 //! The parts run as processes of their own, all of them this very program with another first argument, so that each
 //! one's CPU time can be told apart: the daemon (`daemon`), the bare protocol library (`floor-sdk`), the bare database
-//! pool (`floor-sql`), the model gateway (`gateway`), the generator of load (`load`), and the children of sessions
-//! (`agent`, which the daemon starts).
+//! pool (`floor-sql`), the bare echo bot (`floor-echo`), the model gateway (`gateway`), the generator of load (`load`),
+//! and the children of sessions (`agent`, which the daemon starts).
 //!
-//! `BENCH_ONLY=boot,calls,accepts,gateway,trigger,strangers,drain,memory,overhead` names parts. `BENCH_ONLY=soak` is
-//! one that nobody else asks for: a thousand sessions of the child that misbehaves, and whether anything is left of
-//! them. In it, and in the overhead, this program plays that child as well.
+//! `BENCH_ONLY=boot,calls,accepts,gateway,trigger,strangers,drain,channels,memory,trade,overhead` names parts.
+//! `BENCH_ONLY=soak` is one that nobody else asks for: a thousand sessions of the child that misbehaves, and whether
+//! anything is left of them. In it, and in the overhead, this program plays that child as well.
 //!
 //! `route FILE` and `recall FILE` measure something else: how well messages are routed (`just bench-route`), and how
 //! much of what was said memory finds again (`just bench-recall`).
@@ -19,11 +19,15 @@
 
 mod accepts;
 mod boot;
+#[path = "../bot_api/mod.rs"]
+mod bot_api;
 mod calls;
+mod channels;
 mod daemon;
 mod drain;
 #[path = "../bin/fake_cli.rs"]
 mod fake_cli;
+mod floor_echo;
 mod floor_sdk;
 mod floor_sql;
 mod gateway;
@@ -86,6 +90,7 @@ fn main() -> ExitCode {
     let ended = match role.as_str() {
         "agent" => return ExitCode::from(u8::try_from(agent::main()).unwrap_or(1)),
         "daemon" => many_threads(daemon::run(&rest)),
+        "floor-echo" => one_thread(floor_echo::run(&rest)),
         "floor-sdk" => many_threads(floor_sdk::run()),
         "floor-sql" => many_threads(floor_sql::run()),
         "gateway" => many_threads(gateway::run(&rest)),
@@ -165,6 +170,9 @@ async fn measure(plan: Plan) -> Result<(), Failed> {
     }
     if wanted("drain") {
         drain::measure(&plan).await?;
+    }
+    if wanted("channels") {
+        channels::measure(&plan).await?;
     }
     if wanted("memory") {
         memory::measure(&plan).await?;

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
-use crate::Failed;
+use crate::{Failed, bot_api};
 
 /// A process with a role, spoken to by lines of JSON. Dropped, it is killed.
 pub struct Part {
@@ -22,8 +22,9 @@ impl Part {
     pub fn start(role: &'static str, args: &[String], log: Option<std::fs::File>) -> Result<Self, Failed> {
         let mut command = Command::new(std::env::current_exe()?);
         command.arg(role).args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
-        // A runtime that asks for a key before it starts gets one; nothing here goes to a model that would look at it.
-        command.env("ANTHROPIC_API_KEY", "sk-a-key-of-nobody");
+        // A runtime that asks for a key before it starts gets one, and so does a bot for its token; nothing here goes to
+        // anybody who would look at them, but for the stand-in of that bot.
+        command.env("ANTHROPIC_API_KEY", "sk-a-key-of-nobody").env("BUTLER_TELEGRAM_TOKEN", bot_api::TOKEN);
         if let Some(log) = log {
             command.stderr(log);
         }

@@ -14,6 +14,13 @@ pub fn median(values: &[f64]) -> f64 {
     }
 }
 
+/// What 19 of 20 stay below; 0 of nothing.
+pub fn p95(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get((sorted.len() * 19).div_ceil(20).saturating_sub(1)).copied().unwrap_or(0.0)
+}
+
 /// A target and whether it was met.
 pub struct Verdict {
     met: bool,
@@ -140,6 +147,26 @@ pub fn drain(messages: usize, floor: f64, drained: f64, verdict: Verdict) {
 pub fn alone(times: usize, message: f64, pair: f64, verdict: Verdict) {
     println!(
         "  one alone, p50 of {times}: {message:.1} ms from its sending to its end; its two children alone {pair:.1} ms   {verdict}"
+    );
+}
+
+pub fn channels_head(messages: usize) {
+    println!(
+        "\nTelegram: messages of the owner's answered by a child of the native agent, {messages} one after the other"
+    );
+    println!("  beside a bare bot on the same stand-in, from its poll's return to its reaction or its echo, in ms");
+    println!("  {:<39} {:>8} {:>8}   {:<8} {:>8} {:>8} {:>7}", "", "p50", "p95", "bare bot", "p50", "p95", "ratio");
+}
+
+pub fn channels(what: &str, ours: &[f64], bare: (&str, &[f64]), verdict: Option<Verdict>) {
+    let (p50, floor) = (median(ours), median(bare.1));
+    let verdict = verdict.map(|v| format!("   {v}")).unwrap_or_default();
+    println!(
+        "  {what:<39} {p50:>8.2} {:>8.2}   {:<8} {floor:>8.2} {:>8.2} {:>6.1}x{verdict}",
+        p95(ours),
+        bare.0,
+        p95(bare.1),
+        p50 / floor
     );
 }
 

@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::daemon::Daemon;
 use crate::household::Household;
@@ -31,20 +31,13 @@ pub async fn measure(plan: &Plan) -> Result<(), Failed> {
         let reading = json!({"kind": "weight", "value": {"kg": 70 + n % 20}, "measured_at": at});
         caller.call("measurement_log", reading).await?;
     }
-    let butlerd = |args: &[&str]| -> Result<Value, Failed> {
-        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_butlerd"));
-        let out = command.args(args).arg("--json").arg("--data-dir").arg(household.data());
-        let out = out.arg("--roster").arg(household.roster()).output()?;
-        let told = serde_json::from_slice(&out.stdout);
-        Ok(told.map_err(|e| format!("{args:?}: {e}: {}", String::from_utf8_lossy(&out.stderr)))?)
-    };
-    butlerd(&["new", "butler", "orchard"])?;
-    let reloaded = butlerd(&["reload"])?;
+    household.butlerd(&["new", "butler", "orchard"])?;
+    let reloaded = household.butlerd(&["reload"])?;
     let orchard = reloaded["butlers"].as_array().into_iter().flatten().find(|b| b["name"] == "orchard");
     let took = orchard.and_then(|b| b["ms"].as_f64()).ok_or_else(|| format!("no new butler: {reloaded}"))?;
     table::note(&format!("a new butler serves {took:.0} ms after reload   {}", Verdict::at_most(took, NEW_MS, "ms")));
     let statement = statement()?;
-    let login = butlerd(&["db", "url", "--butler", BUTLER])?;
+    let login = household.butlerd(&["db", "url", "--butler", BUTLER])?;
     let url = login["url"].as_str().ok_or("no login")?;
     let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await?;
     base::task::spawn(base::task::Kind::Job, "bench", connection);
