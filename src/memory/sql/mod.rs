@@ -2,6 +2,7 @@
 
 pub mod compare;
 pub mod entities;
+pub mod experiences;
 pub mod facts;
 pub(crate) mod fulltext;
 mod index;

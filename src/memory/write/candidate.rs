@@ -38,6 +38,17 @@ pub struct NewFact {
     pub metadata: Value,
     /// Of its words and its subject, as [`spoken`](memory_index::rank::spoken) puts them.
     pub vector: Option<Vector>,
+    /// What it was elsewhere, and is to be here.
+    pub brought: Option<Brought>,
+}
+
+/// What a fact that comes from elsewhere keeps.
+#[derive(Clone, Debug)]
+pub struct Brought {
+    pub id: Uuid,
+    pub created_at: Timestamp,
+    /// How often it was recalled there.
+    pub reference_count: i32,
 }
 
 impl NewFact {
@@ -136,6 +147,11 @@ impl Candidate<'_> {
             "session_id": origin.session, "request_id": origin.request, "idempotency_key": f.idempotency_key,
             "retention_class": f.retention_class, "sensitivity": f.sensitivity,
         });
+        if let Some(Brought { created_at, reference_count, .. }) = &f.brought {
+            row["created_at"] = json!(created_at);
+            row["learned_at"] = json!(created_at);
+            row["reference_count"] = json!(reference_count);
+        }
         Vector::put(f.vector.as_ref(), &mut row);
         row
     }

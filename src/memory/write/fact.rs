@@ -168,7 +168,7 @@ async fn insert(
     let displaced: Vec<&Rival> = rivals.iter().filter(in_place).collect();
     // What is learned late of an earlier time does not take the place of what holds now.
     let first = displaced.iter().find(|r| !r.stranger).or(displaced.first()).map(|r| r.id);
-    let id = Uuid::now_v7();
+    let id = candidate.fact.brought.as_ref().map_or_else(Uuid::now_v7, |brought| brought.id);
     let ids: Vec<Uuid> = displaced.iter().map(|r| r.id).collect();
     event(tx, origin, "stored", "fact", id, None, json!({"kind": candidate.kind, "superseded": ids})).await?;
     let over = match candidate.valid_from {
