@@ -1,0 +1,273 @@
+//! What is done at each event.
+
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::input::Input;
+use super::{DEADLINE, Daemon, HookError, Report, STOP_DEADLINE, Surroundings};
+use super::{block, clean, commit, recent, stop};
+
+/// Memories less relevant than this are not injected.
+pub const FLOOR: f64 = 0.35;
+/// What may be injected when a session starts, in tokens.
+pub const BUDGET_AT_START: u64 = 700;
+/// What may be injected at any other event, in tokens.
+pub const BUDGET: u64 = 400;
+/// Marks the memories of which the cheat sheet is made.
+pub const CHEAT_SHEET: &str = "cheat-sheet";
+
+/// So many characters of a prompt, or of a subagent's task, are searched for.
+const PROMPT: usize = 2000;
+/// So many characters of a command.
+const COMMAND: usize = 200;
+/// So many of an error at its beginning, and as many at its end.
+const HALF_ERROR: usize = 500;
+/// Shorter errors say nothing.
+const SHORTEST_ERROR: usize = 10;
+/// Recently changed files that are named when a session starts.
+const RECENT_FILES: usize = 10;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Event {
+    SessionStart,
+    UserPromptSubmit,
+    PreToolUse,
+    PostToolUse,
+    PostToolUseFailure,
+    SubagentStart,
+    SubagentStop,
+    Stop,
+    PreCompact,
+}
+
+impl Event {
+    const ALL: [Self; 9] = [
+        Self::SessionStart,
+        Self::UserPromptSubmit,
+        Self::PreToolUse,
+        Self::PostToolUse,
+        Self::PostToolUseFailure,
+        Self::SubagentStart,
+        Self::SubagentStop,
+        Self::Stop,
+        Self::PreCompact,
+    ];
+
+    pub fn read(name: &str) -> Option<Self> {
+        super::EVENTS.iter().zip(Self::ALL).find(|(known, _)| **known == name).map(|(_, event)| event)
+    }
+
+    pub fn as_str(self) -> &'static str {
+        super::EVENTS[self as usize]
+    }
+
+    pub fn deadline(self) -> Duration {
+        if self == Self::Stop { STOP_DEADLINE } else { DEADLINE }
+    }
+}
+
+/// What is to be done, as far as the input alone says it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Work {
+    Nothing,
+    /// All memories may be injected again.
+    Forget,
+    /// A session starts; with `forget` all memories may be injected again.
+    Start {
+        forget: bool,
+    },
+    /// Memories that bear on a text are injected.
+    Inject(Inject),
+    /// Memories are made of the transcript.
+    Store,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Inject {
+    pub text: String,
+    pub limit: u64,
+    pub heading: &'static str,
+    /// Whether the rules of the project are asked, too.
+    pub rules: bool,
+    /// The message of a commit that was just made.
+    pub commit: Option<String>,
+}
+
+pub fn work(event: Event, input: &Input) -> Work {
+    let inject = |text: String, limit| inject(text, limit, block::PROJECT_MEMORY);
+    match event {
+        // What a resumed session was shown, it still has.
+        Event::SessionStart => Work::Start { forget: input.text("source") != "resume" },
+        Event::UserPromptSubmit => match inject(clean::cut_plainly(input.text("prompt"), PROMPT), 5) {
+            Work::Inject(prompt) => Work::Inject(Inject { rules: true, ..prompt }),
+            other => other,
+        },
+        Event::PreToolUse if input.tool() == "Skill" => {
+            let part = |names: &[&str]| names.iter().map(|name| input.tool_text(name)).find(|text| !text.is_empty());
+            let name = part(&["skill", "command", "name"]).unwrap_or_default();
+            let arguments = part(&["args", "arguments"]).unwrap_or_default();
+            inject(clean::cut_plainly(&format!("{name} {arguments}"), PROMPT), 3)
+        }
+        Event::PostToolUse => match input.tool() {
+            "Read" => inject(last_parts(&input.tool_text("file_path")), 2),
+            "Bash" => {
+                let command = input.tool_text("command");
+                match inject(clean::cut_plainly(&command, COMMAND), 2) {
+                    Work::Inject(bash) => {
+                        let commit = commit::message(&command, input.value("tool_response"));
+                        Work::Inject(Inject { commit, ..bash })
+                    }
+                    other => other,
+                }
+            }
+            _ => Work::Nothing,
+        },
+        Event::PostToolUseFailure if input.tool() == "Bash" && !input.is_interrupt() => {
+            self::inject(error_of(input.text("error")), 3, block::PAST_FIXES)
+        }
+        Event::SubagentStart => inject(clean::cut_plainly(&input.task(), PROMPT), 3),
+        Event::Stop if !input.flag("stop_hook_active") => Work::Store,
+        Event::PreCompact => Work::Forget,
+        Event::PreToolUse | Event::PostToolUseFailure | Event::SubagentStop | Event::Stop => Work::Nothing,
+    }
+}
+
+fn inject(text: String, limit: u64, heading: &'static str) -> Work {
+    if text.trim().is_empty() {
+        return Work::Nothing;
+    }
+    Work::Inject(Inject { text, limit, heading, rules: false, commit: None })
+}
+
+/// The last two parts of a path: the rest is the same for every file of a project.
+fn last_parts(path: &str) -> String {
+    let parts: Vec<&str> = path.split(['/', '\\']).filter(|part| !part.is_empty()).collect();
+    parts[parts.len().saturating_sub(2)..].join("/")
+}
+
+/// What is searched for of an error: programs name it first or last. Nothing, where it says nothing.
+fn error_of(error: &str) -> String {
+    let plain = clean::visible(error);
+    let after_code = plain.strip_prefix("Exit code ").map(|rest| rest.trim_start_matches(|c: char| c.is_ascii_digit()));
+    let said = after_code.unwrap_or(&plain).trim();
+    let length = said.chars().count();
+    if length < SHORTEST_ERROR {
+        return String::new();
+    }
+    if length <= 2 * HALF_ERROR {
+        return said.to_owned();
+    }
+    let first: String = said.chars().take(HALF_ERROR).collect();
+    let last: String = said.chars().skip(length - HALF_ERROR).collect();
+    format!("{first} {last}")
+}
+
+pub fn perform(
+    event: Event,
+    input: &Input,
+    work: Work,
+    around: &Surroundings<'_>,
+    daemon: &mut dyn Daemon,
+    reports: &Sender<Report>,
+) -> Result<(), HookError> {
+    let text = match work {
+        Work::Nothing => None,
+        Work::Forget => {
+            forget(input, daemon)?;
+            None
+        }
+        Work::Start { forget: anew } => {
+            if anew {
+                forget(input, daemon)?;
+            }
+            start(event, input, around, daemon)?
+        }
+        Work::Inject(what) => return tell(event, input, &what, around, daemon, reports),
+        Work::Store => {
+            stop::store(input, around, daemon)?;
+            None
+        }
+    };
+    say(event, text, reports);
+    Ok(())
+}
+
+fn say(event: Event, text: Option<String>, reports: &Sender<Report>) {
+    if let Some(text) = text {
+        // Nobody listens after the deadline.
+        let _ = reports.send(Report::Text(block::output(event.as_str(), &text)));
+    }
+}
+
+/// A session without an id has no ledger that could be cleared.
+fn forget(input: &Input, daemon: &mut dyn Daemon) -> Result<(), HookError> {
+    if let Some(session) = input.session() {
+        daemon.ask("forget_session", json!({"session": session}))?;
+    }
+    Ok(())
+}
+
+fn ask(
+    event: Event,
+    input: &Input,
+    queries: Value,
+    budget: u64,
+    daemon: &mut dyn Daemon,
+) -> Result<Vec<block::Line>, HookError> {
+    let session = input.session().unwrap_or_else(super::input::process_session);
+    let answer = daemon.ask(
+        "inject",
+        json!({"event": event.as_str(), "session": session, "queries": queries, "floor": FLOOR,
+               "budget_tokens": budget}),
+    )?;
+    Ok(block::lines(&answer))
+}
+
+fn start(
+    event: Event,
+    input: &Input,
+    around: &Surroundings<'_>,
+    daemon: &mut dyn Daemon,
+) -> Result<Option<String>, HookError> {
+    let mut context = vec![around.name.to_owned()];
+    context.extend(recent::names(around.top, RECENT_FILES, around.until));
+    let queries = json!([
+        {"text": "", "limit": 5, "tags": [CHEAT_SHEET]},
+        {"text": context.join(" "), "limit": 5},
+    ]);
+    let lines = ask(event, input, queries, BUDGET_AT_START, daemon)?;
+    let (sheet, context): (Vec<_>, Vec<_>) = lines.into_iter().partition(|line| line.has_tag(CHEAT_SHEET));
+    let blocks = [block::memory(block::CHEAT_SHEET, &sheet), block::memory(block::PROJECT_CONTEXT, &context)];
+    Ok(block::together(blocks))
+}
+
+fn tell(
+    event: Event,
+    input: &Input,
+    what: &Inject,
+    around: &Surroundings<'_>,
+    daemon: &mut dyn Daemon,
+    reports: &Sender<Report>,
+) -> Result<(), HookError> {
+    let mut rules = Vec::new();
+    if what.rules {
+        match (around.rules)(input.text("prompt")) {
+            Ok(fitting) => rules = fitting,
+            // Memories are worth having without them.
+            Err(why) => {
+                let _ = reports.send(Report::Missed(why));
+            }
+        }
+    }
+    let lines = ask(event, input, json!([{"text": what.text, "limit": what.limit}]), BUDGET, daemon)?;
+    say(event, block::together([block::rules(&rules), block::memory(what.heading, &lines)]), reports);
+    // Afterwards: else the commit would be what is found for its own command. What was said is printed in any case.
+    if let Some(message) = &what.commit {
+        daemon
+            .ask("remember", json!({"type": "Context", "content": message, "tags": ["auto", commit::TAG]}))
+            .or_else(stop::judged)?;
+    }
+    Ok(())
+}

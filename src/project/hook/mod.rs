@@ -1,0 +1,206 @@
+//! What a coding assistant's hooks hear and say: `butlerd hook EVENT`.
+//!
+//! The assistant waits for a hook, so a hook has [`DEADLINE`] and is silent after it. It never fails either: what went
+//! wrong is counted in a file, and `status` shows it.
+
+mod block;
+mod clean;
+mod commit;
+mod events;
+mod extract;
+mod input;
+mod json;
+mod missed;
+mod prose;
+mod recent;
+mod state;
+mod stop;
+mod transcript;
+
+use std::path::Path;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::connection::{Connection, ConnectionError};
+use crate::place::{PlaceError, ProjectPlace};
+use crate::rules;
+use events::{Event, Work};
+use input::Input;
+use state::StateDirectory;
+
+pub use missed::{Missed, missed};
+
+/// The events that a hook is run for.
+pub const EVENTS: [&str; 9] = [
+    "SessionStart",
+    "UserPromptSubmit",
+    "PreToolUse",
+    "PostToolUse",
+    "PostToolUseFailure",
+    "SubagentStart",
+    "SubagentStop",
+    "Stop",
+    "PreCompact",
+];
+
+/// A hook that has not spoken by then says nothing.
+pub const DEADLINE: Duration = Duration::from_millis(100);
+/// `Stop` stores, and nobody waits for its text.
+pub const STOP_DEADLINE: Duration = Duration::from_secs(3);
+/// What is left of the deadline for counting a miss.
+const MARGIN: Duration = Duration::from_millis(10);
+/// `Stop` asks several things; each of them is answered within this time or lost.
+const STOP_QUESTION: Duration = Duration::from_millis(800);
+
+/// Whoever has the memories.
+///
+/// ```
+/// use project::connection::ConnectionError;
+/// use project::hook::Daemon;
+/// use serde_json::{Value, json};
+///
+/// /// Remembers nothing.
+/// struct Empty;
+///
+/// impl Daemon for Empty {
+///     fn ask(&mut self, _op: &str, _args: Value) -> Result<Value, ConnectionError> {
+///         Ok(json!({"lines": []}))
+///     }
+/// }
+/// ```
+pub trait Daemon {
+    /// Asks for one thing about the project that this one knows. `args` is an object, as is mostly the result.
+    fn ask(&mut self, op: &str, args: Value) -> Result<Value, ConnectionError>;
+}
+
+/// Why a hook said less than it could have.
+#[derive(Debug, thiserror::Error)]
+enum HookError {
+    #[error("the input is not valid JSON: {0}")]
+    Json(serde_json::Error),
+    #[error("the input is no JSON object")]
+    NoObject,
+    #[error(transparent)]
+    Place(#[from] PlaceError),
+    #[error(transparent)]
+    Daemon(#[from] ConnectionError),
+    #[error("the transcript can't be read: {0}")]
+    Transcript(std::io::Error),
+    #[error("{0} can't be written: {1}")]
+    State(std::path::PathBuf, std::io::Error),
+    #[error("the deadline came before all was stored")]
+    Unfinished,
+}
+
+/// What the thread that works says to the one that watches the clock.
+enum Report {
+    Text(String),
+    Missed(String),
+    Done,
+}
+
+/// Where a hook runs.
+struct Surroundings<'a> {
+    /// The top of the working tree.
+    top: &'a Path,
+    /// The project's name.
+    name: &'a str,
+    /// The rules that fit a prompt, or why they can't be read.
+    rules: &'a dyn Fn(&str) -> Result<Vec<String>, String>,
+    until: Instant,
+    /// None: there is no home directory.
+    state: Option<&'a StateDirectory>,
+}
+
+/// What is to be printed for this event, one line of JSON, or nothing.
+///
+/// `input` is what the assistant wrote to standard input. It takes at most [`DEADLINE`] ([`STOP_DEADLINE`] for `Stop`),
+/// whatever the daemon and the disk do, and neither fails nor panics.
+pub fn run(event: &str, input: &str, data_dir: Option<&Path>) -> Option<String> {
+    let began = Instant::now();
+    let event = Event::read(event)?;
+    let state = StateDirectory::of_environment();
+    let (input, data_dir, kept) = (input.to_owned(), data_dir.map(Path::to_owned), state.clone());
+    let until = began + event.deadline() - MARGIN;
+    within(until, state.as_ref(), move |reports| {
+        let input = Input::read(&input)?;
+        let work = events::work(event, &input);
+        if matches!(work, Work::Nothing) {
+            return Ok(());
+        }
+        let place = ProjectPlace::of(&input.directory(), None)?;
+        let question =
+            if event == Event::Stop { STOP_QUESTION } else { until.saturating_duration_since(Instant::now()) };
+        let connection = Connection::open(data_dir.as_deref(), question)?;
+        let (top, name) = (place.top.clone(), place.identity.name.clone());
+        let rules = |prompt: &str| rules_of(&top, prompt);
+        let around = Surroundings { top: &top, name: &name, rules: &rules, until, state: kept.as_ref() };
+        events::perform(event, &input, work, &around, &mut Asker { connection, place }, reports)
+    })
+}
+
+/// The contents of the rules of which a topic stands in the prompt; or why they can't be read.
+fn rules_of(top: &Path, prompt: &str) -> Result<Vec<String>, String> {
+    let rules = rules::load(top).map_err(|error| error.to_string())?;
+    Ok(rules::matching(&rules, prompt).into_iter().map(|rule| rule.content.clone()).collect())
+}
+
+/// Works on a thread of its own, so that nothing that it waits for (a disk, a daemon) makes the assistant wait longer.
+fn within(
+    until: Instant,
+    state: Option<&StateDirectory>,
+    work: impl FnOnce(&Sender<Report>) -> Result<(), HookError> + Send + 'static,
+) -> Option<String> {
+    let (sender, reports) = channel();
+    // The process ends when this function has returned, and the thread with it.
+    let spawned = std::thread::Builder::new().name("hook".to_owned()).spawn(move || {
+        if let Err(error) = work(&sender) {
+            let _ = sender.send(Report::Missed(error.to_string()));
+        }
+        let _ = sender.send(Report::Done);
+    });
+    let (mut text, mut why) = (None, spawned.err().map(|error| format!("no thread could be started: {error}")));
+    loop {
+        match reports.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            Ok(Report::Text(said)) => text = Some(said),
+            Ok(Report::Missed(reason)) => why = Some(reason),
+            Ok(Report::Done) => break,
+            Err(RecvTimeoutError::Timeout) => {
+                why = Some("the deadline came before the answer".to_owned());
+                break;
+            }
+            // The thread panicked, or there is none.
+            Err(RecvTimeoutError::Disconnected) => {
+                why = why.or_else(|| Some("the hook broke off".to_owned()));
+                break;
+            }
+        }
+    }
+    if let (Some(why), Some(state)) = (why, state) {
+        missed::count(state, &why, until + MARGIN / 2);
+    }
+    text
+}
+
+/// The daemon at the other end of the socket.
+struct Asker {
+    connection: Connection,
+    place: ProjectPlace,
+}
+
+impl Daemon for Asker {
+    fn ask(&mut self, op: &str, args: Value) -> Result<Value, ConnectionError> {
+        let (project, result) = self.connection.ask(&self.place, op, args)?;
+        if self.place.identity.id != Some(project) {
+            // Without it the next hook reads the same from the repository again.
+            let _ = self.place.keep(project);
+            self.place.identity.id = Some(project);
+        }
+        Ok(result)
+    }
+}
+
+#[cfg(test)]
+mod tests;

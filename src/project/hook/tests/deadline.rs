@@ -1,0 +1,111 @@
+//! The assistant does not wait, and what was missed is counted.
+
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+
+use super::*;
+use crate::hook::missed::read;
+use crate::hook::within;
+
+/// A daemon that answers when the test ends.
+struct Late(Receiver<()>);
+
+impl Daemon for Late {
+    fn ask(&mut self, _op: &str, _args: Value) -> Result<Value, ConnectionError> {
+        let _ = self.0.recv();
+        Err(away())
+    }
+}
+
+fn state_in(home: &tempfile::TempDir) -> StateDirectory {
+    StateDirectory::at(&home.path().join("butlerd"))
+}
+
+#[test]
+fn a_late_daemon_is_not_waited_for() {
+    let home = tempfile::tempdir().unwrap();
+    let state = state_in(&home);
+    let (end, ended) = channel();
+    let began = Instant::now();
+    let said = within(began + Duration::from_millis(50), Some(&state), move |reports| {
+        let input = Input::read("{\"prompt\": \"Deploy\", \"session_id\": \"a\"}")?;
+        let until = Instant::now() + Duration::from_secs(60);
+        let around = Surroundings { top: Path::new("/"), name: "api", rules: &no_rules, until, state: None };
+        let event = Event::UserPromptSubmit;
+        perform(event, &input, work(event, &input), &around, &mut Late(ended), reports)
+    });
+    // A busy machine may be slow, but this one would be slow for ever.
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    assert_eq!(said, None);
+    let missed = read(&state).unwrap();
+    assert_eq!((missed.missed, missed.why.as_str()), (1, "the deadline came before the answer"));
+    drop(end);
+}
+
+#[test]
+fn what_was_said_before_the_deadline_is_printed() {
+    let home = tempfile::tempdir().unwrap();
+    let state = state_in(&home);
+    let (end, ended) = channel::<()>();
+    let (speak, spoken) = channel();
+    let said = std::thread::scope(|scope| {
+        let waits = scope.spawn(|| {
+            within(Instant::now() + Duration::from_secs(2), Some(&state), move |reports| {
+                let _ = reports.send(Report::Text("{}".to_owned()));
+                let _ = speak.send(());
+                let _ = ended.recv();
+                Ok(())
+            })
+        });
+        spoken.recv().unwrap();
+        waits.join().unwrap()
+    });
+    assert_eq!(said.as_deref(), Some("{}"));
+    assert_eq!(read(&state).unwrap().missed, 1);
+    drop(end);
+}
+
+#[test]
+fn a_panic_is_a_miss() {
+    let home = tempfile::tempdir().unwrap();
+    let state = state_in(&home);
+    let until = Instant::now() + Duration::from_secs(60);
+    assert_eq!(within(until, Some(&state), |_| panic!("on purpose")), None);
+    assert_eq!(read(&state).unwrap().why, "the hook broke off");
+}
+
+#[test]
+fn an_absent_daemon_is_a_miss_and_nothing_is_said() {
+    let home = tempfile::tempdir().unwrap();
+    let state = state_in(&home);
+    let top = Arc::new(tempfile::tempdir().unwrap());
+    for event in ["SessionStart", "UserPromptSubmit", "PreCompact"] {
+        let top = Arc::clone(&top);
+        let said = within(Instant::now() + Duration::from_secs(60), Some(&state), move |_| {
+            let mut daemon = Played { failures: [Some(away())].into(), ..Played::default() };
+            let rules = |_: &str| Ok(vec!["Ask first.".to_owned()]);
+            let input = "{\"prompt\": \"Deploy\", \"session_id\": \"a\"}";
+            hook_in(top.path(), event, input, &rules, &mut daemon).outcome
+        });
+        assert_eq!(said, None, "{event}");
+    }
+    let missed = read(&state).unwrap();
+    assert_eq!(missed.missed, 3);
+    assert!(missed.why.contains("/run/butlerd/project.sock"), "{missed:?}");
+    // Without a home there is nowhere to count.
+    assert_eq!(within(Instant::now() + Duration::from_secs(60), None, |_| Err(HookError::NoObject)), None);
+}
+
+#[test]
+fn nothing_missed_is_nothing_counted() {
+    let home = tempfile::tempdir().unwrap();
+    let state = state_in(&home);
+    assert_eq!(within(Instant::now() + Duration::from_secs(60), Some(&state), |_| Ok(())), None);
+    assert_eq!(read(&state), None);
+    assert!(!home.path().join("butlerd").exists());
+}
+
+#[test]
+fn an_unknown_event_is_silent() {
+    assert_eq!(crate::hook::run("SessionEnd", "{}", None), None);
+}

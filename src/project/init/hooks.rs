@@ -1,0 +1,233 @@
+//! The hooks of Claude Code in a project's settings, merged with those that the developer has.
+
+use std::path::Path;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::edit::{Document, Step};
+use super::error::InitError;
+use super::json::SyntaxError;
+use super::shell;
+
+use Step::{Item, Member};
+
+/// Where they stand, from a project's top.
+pub(super) const FILE: &str = ".claude/settings.json";
+
+/// Each event that project memory listens to: of which tools, and how many seconds it may take. Stop reads the
+/// session's whole transcript.
+const EVENTS: [(&str, Option<&str>, u32); 9] = [
+    ("SessionStart", None, 5),
+    ("UserPromptSubmit", None, 5),
+    ("PreToolUse", Some("Skill"), 5),
+    ("PostToolUse", Some("Read|Bash"), 5),
+    ("PostToolUseFailure", Some("Bash"), 5),
+    ("SubagentStart", None, 5),
+    ("SubagentStop", None, 5),
+    ("Stop", None, 30),
+    ("PreCompact", None, 5),
+];
+
+/// An item of an event's list.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+struct Group {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    matcher: Option<&'static str>,
+    hooks: [Hook; 1],
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+struct Hook {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    command: String,
+    timeout: u32,
+}
+
+/// What runs at a hook: `NAME=VALUE… <program> hook <Event>`.
+#[derive(Clone, Debug)]
+pub(super) struct HookCommand {
+    /// The program with what sets its environment, as a shell reads it.
+    pub program: String,
+}
+
+impl HookCommand {
+    fn group(&self, (event, matcher, timeout): (&str, Option<&'static str>, u32)) -> Group {
+        let command = format!("{} hook {event}", self.program);
+        Group { matcher, hooks: [Hook { kind: "command", command, timeout }] }
+    }
+
+    fn is_own(&self, command: &str, event: &str) -> bool {
+        command == format!("{} hook {event}", self.program) || is_ours(command, event)
+    }
+}
+
+/// Whether a hook's command is one of ours, from whatever place, or the one of wt-tools that ours replaces.
+fn is_ours(command: &str, event: &str) -> bool {
+    let Some(words) = shell::words(command) else { return false };
+    let (_, words) = shell::without_environment(&words);
+    let name = words.first().and_then(|program| Path::new(program).file_name()?.to_str());
+    match (name, &words[1.min(words.len())..]) {
+        (Some("butlerd"), [hook, of]) => hook == "hook" && of == event,
+        (Some("wt-hook-memory"), [of]) => of == event,
+        _ => false,
+    }
+}
+
+/// The settings with our hooks: each once, at the end of its event's list.
+pub(super) fn with(path: &Path, text: Option<&str>, hook: &HookCommand) -> Result<String, InitError> {
+    let mut file = open(path, text)?;
+    let broken = |error| broken(path, error);
+    let now = file.value(&[]).unwrap_or_default();
+    take_out(&mut file, hook, |event| present(&now, hook, event)).map_err(broken)?;
+    if file.value(&[Member("hooks")]).is_none() {
+        file.set(&[], "hooks", &Value::Object(serde_json::Map::new())).map_err(broken)?;
+    }
+    for event in EVENTS {
+        let list = [Member("hooks"), Member(event.0)];
+        let group = hook.group(event);
+        match file.value(&list) {
+            Some(groups) if holds(&groups, &group) => {}
+            Some(_) => file.push(&list, &group).map_err(broken)?,
+            None => file.set(&list[..1], event.0, &[group]).map_err(broken)?,
+        }
+    }
+    Ok(file.text().to_owned())
+}
+
+/// The settings without our hooks. `None`: they held nothing else.
+pub(super) fn without(path: &Path, text: &str, hook: &HookCommand) -> Result<Option<String>, InitError> {
+    let mut file = open(path, Some(text))?;
+    let before = file.text().to_owned();
+    take_out(&mut file, hook, |_| false).map_err(|error| broken(path, error))?;
+    if file.text() == before {
+        return Ok(Some(text.to_owned()));
+    }
+    let empty = file.value(&[]).is_some_and(|root| root.as_object().is_some_and(serde_json::Map::is_empty));
+    Ok((!empty).then(|| file.text().to_owned()))
+}
+
+/// Whether all of our hooks are there as they are to be.
+pub(super) fn are_all(text: &str, hook: &HookCommand) -> bool {
+    let value = settings(text);
+    EVENTS.iter().all(|(event, ..)| present(&value, hook, event))
+}
+
+/// Whether these settings keep all hooks from running.
+pub(super) fn are_off(text: &str) -> bool {
+    settings(text).get("disableAllHooks") == Some(&Value::Bool(true))
+}
+
+fn settings(text: &str) -> Value {
+    Document::read(Some(text), false).ok().and_then(|file| file.value(&[])).unwrap_or_default()
+}
+
+/// Whether an event has our hook, only once and as it is to be.
+fn present(settings: &Value, hook: &HookCommand, event: &str) -> bool {
+    let Some(wanted) = EVENTS.into_iter().find(|(name, ..)| *name == event) else { return false };
+    let groups = &settings["hooks"][event];
+    let commands = groups.as_array().into_iter().flatten().filter_map(|group| group["hooks"].as_array()).flatten();
+    let own = commands.filter(|one| one["command"].as_str().is_some_and(|command| hook.is_own(command, event))).count();
+    own == 1 && holds(groups, &hook.group(wanted))
+}
+
+fn holds(groups: &Value, group: &Group) -> bool {
+    let wanted = serde_json::to_value(group).unwrap_or_default();
+    let hook = &wanted["hooks"][0];
+    groups.as_array().into_iter().flatten().any(|found| {
+        // The developer may have put hooks of theirs beside ours.
+        found.get("matcher") == wanted.get("matcher") && found["hooks"].as_array().is_some_and(|all| all.contains(hook))
+    })
+}
+
+/// Takes our hooks out of each event but those that `keep` names, and what is empty after that.
+fn take_out(file: &mut Document, hook: &HookCommand, keep: impl Fn(&str) -> bool) -> Result<(), SyntaxError> {
+    let mut taken = false;
+    for event in file.names(&[Member("hooks")]) {
+        if keep(&event) {
+            continue;
+        }
+        let list = [Member("hooks"), Member(&event)];
+        let before = file.text().len();
+        let groups = file.value(&list).unwrap_or_default();
+        let groups = groups.as_array().map_or(&[][..], Vec::as_slice);
+        // From the end, so that the numbers before stay what they are.
+        for (n, group) in groups.iter().enumerate().rev() {
+            let hooks = group["hooks"].as_array().map_or(&[][..], Vec::as_slice);
+            let own = |one: &Value| one["command"].as_str().is_some_and(|command| hook.is_own(command, &event));
+            if !hooks.is_empty() && hooks.iter().all(own) {
+                file.remove(&[list[0], list[1], Item(n)])?;
+                continue;
+            }
+            for (at, _) in hooks.iter().enumerate().rev().filter(|(_, one)| own(one)) {
+                file.remove(&[list[0], list[1], Item(n), Member("hooks"), Item(at)])?;
+            }
+        }
+        if file.text().len() == before {
+            continue;
+        }
+        taken = true;
+        if file.value(&list) == Some(Value::Array(Vec::new())) {
+            file.remove(&list)?;
+        }
+    }
+    if taken && file.names(&[Member("hooks")]).is_empty() {
+        file.remove(&[Member("hooks")])?;
+    }
+    Ok(())
+}
+
+/// Reads settings, and refuses those whose hooks are not lists of an object: they would be lost.
+fn open(path: &Path, text: Option<&str>) -> Result<Document, InitError> {
+    let file = Document::read(text, false).map_err(|error| broken(path, error))?;
+    let shape = |at: String, expected| InitError::Shape { path: path.to_owned(), at, expected };
+    let root = file.value(&[]).unwrap_or_default();
+    let Some(root) = root.as_object() else { return Err(shape("the whole file".into(), "an object")) };
+    let Some(hooks) = root.get("hooks") else { return Ok(file) };
+    let Some(hooks) = hooks.as_object() else { return Err(shape("hooks".into(), "an object")) };
+    match hooks.iter().find(|(_, groups)| !groups.is_array()) {
+        Some((event, _)) => Err(shape(format!("hooks.{event}"), "a list")),
+        None => Ok(file),
+    }
+}
+
+fn broken(path: &Path, SyntaxError { line, what }: SyntaxError) -> InitError {
+    InitError::Syntax { path: path.to_owned(), line, format: "JSON", what }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_hooks_are_known_wherever_they_lie() {
+        let ours = [
+            "/usr/bin/butlerd hook Stop",
+            "'/opt/my tools/butlerd' hook Stop",
+            "butlerd hook Stop",
+            "BUTLERD_PROJECT_SOCKET=/run/x.sock /usr/bin/butlerd hook Stop",
+            "env A=b butlerd hook Stop",
+            "wt-hook-memory Stop",
+            "/home/a/.local/bin/wt-hook-memory Stop",
+        ];
+        for command in ours {
+            assert!(is_ours(command, "Stop"), "{command}");
+        }
+        let theirs = [
+            "butlerd hook Start",
+            "notbutlerd hook Stop",
+            "butlerd hook Stop --verbose",
+            "wt-hook-stop",
+            "",
+            "env",
+            "say 'butlerd hook Stop'",
+            "/usr/bin/butlerd",
+            "make && butlerd hook Stop",
+            "butlerd 'hook Stop",
+        ];
+        for command in theirs {
+            assert!(!is_ours(command, "Stop"), "{command}");
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! The exchange of memories between machines by a branch of the project's own repository.
+//!
+//! Each identity, `<user>/<machine>`, writes one file of the branch and no other, so there is nothing to merge. The
+//! developer's working tree, index and branches are never touched.
+
+mod exchange;
+mod outgoing;
+mod pull;
+mod push;
+mod secret;
+mod state;
+mod status;
+mod temporary;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use self::exchange::Exchange;
+pub use self::status::{SyncSource, SyncStatus};
+use crate::connection::{Connection, ConnectionError};
+use crate::git::GitError;
+use crate::place::ProjectPlace;
+
+/// The branch on `origin`.
+pub const BRANCH: &str = "wt-memory";
+
+/// Who is asked for memories and given them.
+pub trait Daemon {
+    /// Asks for one thing, as [`Connection::ask`] does, about the project of one place.
+    fn ask(&mut self, op: &str, args: Value) -> Result<Value, ConnectionError>;
+}
+
+impl Daemon for (Connection, &ProjectPlace) {
+    fn ask(&mut self, op: &str, args: Value) -> Result<Value, ConnectionError> {
+        self.0.ask(self.1, op, args).map(|(_, result)| result)
+    }
+}
+
+impl Daemon for (&mut Connection, &ProjectPlace) {
+    fn ask(&mut self, op: &str, args: Value) -> Result<Value, ConnectionError> {
+        self.0.ask(self.1, op, args).map(|(_, result)| result)
+    }
+}
+
+/// What was done.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct SyncReport {
+    /// For people, in the order in which it was done.
+    pub lines: Vec<String>,
+    /// Whether this machine's memories went to `origin`.
+    pub pushed: bool,
+    /// Memories that are new here.
+    pub imported: u64,
+    /// Memories that were known here, or forgotten.
+    pub skipped: u64,
+    /// Memories that are forgotten here because they were elsewhere.
+    pub deleted: u64,
+}
+
+impl SyncReport {
+    fn tell(&mut self, line: impl Into<String>) {
+        self.lines.push(line.into());
+    }
+
+    fn and(mut self, other: Self) -> Self {
+        self.lines.extend(other.lines);
+        self.pushed |= other.pushed;
+        self.imported += other.imported;
+        self.skipped += other.skipped;
+        self.deleted += other.deleted;
+        self
+    }
+}
+
+/// Why nothing was exchanged, or only a part.
+#[derive(Debug, thiserror::Error)]
+pub enum SyncError {
+    #[error("{path} is not a git repository; memories are exchanged by a branch of one")]
+    NoRepository { path: PathBuf },
+    #[error("no git remote 'origin' found in {path}; add one with `git remote add origin URL`")]
+    NoOrigin { path: PathBuf },
+    #[error(transparent)]
+    Git(#[from] GitError),
+    #[error(transparent)]
+    Daemon(#[from] ConnectionError),
+    #[error("butlerd's answer to {op} can't be read: {why}")]
+    Answer { op: &'static str, why: String },
+    #[error(
+        "{file} on branch {BRANCH} has {there} memories, and only {here} are here, which were not forgotten one by one; \
+         nothing was pushed. Take them in with `sync pull --from {identity}`, or push with --force if they are to go"
+    )]
+    Shrinks { file: String, identity: String, there: usize, here: usize },
+    #[error(
+        "{file} on branch {BRANCH} holds memories of project '{there}', and these are of '{here}'; nothing was pushed. \
+         Push with --force to put these in their place"
+    )]
+    OtherProject { file: String, there: String, here: String },
+    #[error("others pushed at the same time, {tries} times in a row; try again")]
+    Contended { tries: u32 },
+    #[error("{path} can't be used: {source}")]
+    File { path: PathBuf, source: std::io::Error },
+    /// Memories were taken in and not pushed.
+    #[error("{source}")]
+    Push { source: Box<Self>, pulled: SyncReport },
+}
+
+/// Pushes this machine's memories. With `force` it replaces whatever stands there under this machine's name.
+pub fn push(place: &ProjectPlace, daemon: &mut dyn Daemon, force: bool) -> Result<SyncReport, SyncError> {
+    push::push(&Exchange::of(place)?, daemon, force)
+}
+
+/// Takes in what others have pushed: all of them, or the one that `from` names.
+pub fn pull(place: &ProjectPlace, daemon: &mut dyn Daemon, from: Option<&str>) -> Result<SyncReport, SyncError> {
+    pull::pull(&Exchange::of(place)?, daemon, from)
+}
+
+/// Pushes, then pulls, whether or not that push came through; its error is the result nevertheless.
+pub fn sync(place: &ProjectPlace, daemon: &mut dyn Daemon, force: bool) -> Result<SyncReport, SyncError> {
+    let exchange = Exchange::of(place)?;
+    let pushed = push::push(&exchange, daemon, force);
+    let pulled = pull::pull(&exchange, daemon, None);
+    match (pushed, pulled) {
+        (Ok(pushed), Ok(pulled)) => Ok(pushed.and(pulled)),
+        (Err(error), Ok(pulled)) => Err(SyncError::Push { source: Box::new(error), pulled }),
+        (Err(error), Err(_)) | (Ok(_), Err(error)) => Err(error),
+    }
+}
+
+/// When memories were pushed and pulled last, and who has pushed any.
+pub fn status(place: &ProjectPlace) -> Result<SyncStatus, SyncError> {
+    SyncStatus::of(&Exchange::of(place)?)
+}
