@@ -279,9 +279,9 @@ pub trait Module: Send + Sync {
     fn credentials(&self) -> Vec<Credential> {
         Vec::new()
     }
-    /// Its tables, if it has any.
-    fn migrations(&self) -> Result<Option<Chain>, ModuleError> {
-        Ok(None)
+    /// Its tables, if it has any, in the order in which they are made.
+    fn migrations(&self) -> Result<Vec<Chain>, ModuleError> {
+        Ok(Vec::new())
     }
     /// Comes to life.
     async fn start(&self, _: &ModuleContext) -> Result<(), ModuleError> {

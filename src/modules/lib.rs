@@ -22,6 +22,7 @@ mod order;
 mod own_sessions;
 #[cfg(debug_assertions)]
 mod probe;
+mod project_memory;
 mod roster;
 mod routes;
 mod set;

@@ -121,7 +121,7 @@ impl Module for Probe {
         let required = self.fail_in == Some(Phase::Credentials);
         vec![Credential { name: "PROBE_CREDENTIAL".to_owned(), token_env: None, required }]
     }
-    fn migrations(&self) -> Result<Option<Chain>, ModuleError> {
+    fn migrations(&self) -> Result<Vec<Chain>, ModuleError> {
         let migration = Migration {
             version: 1,
             name: "probe".into(),
@@ -129,7 +129,7 @@ impl Module for Probe {
             file: format!("{}/001_probe.sql", self.name),
             shipped: false,
         };
-        Ok(Some(Chain { name: self.name.to_owned(), migrations: vec![migration] }))
+        Ok(vec![Chain { name: self.name.to_owned(), migrations: vec![migration] }])
     }
     async fn start(&self, _: &ModuleContext) -> Result<(), ModuleError> {
         if self.fail_in == Some(Phase::Startup) { Err("asked to fail in phase startup".into()) } else { Ok(()) }

@@ -108,11 +108,11 @@ impl Module for MemoryModule {
         let token_env = embedding.token_env.clone();
         key.map(|name| Credential { name: name.clone(), token_env: token_env.clone(), required: true }).collect()
     }
-    fn migrations(&self) -> Result<Option<Chain>, ModuleError> {
+    fn migrations(&self) -> Result<Vec<Chain>, ModuleError> {
         if !self.settings.enabled {
-            return Ok(None);
+            return Ok(Vec::new());
         }
-        Chain::shipped(NAME).map(Some).map_err(ModuleError::new)
+        Ok(vec![Chain::shipped(NAME).map_err(ModuleError::new)?])
     }
     async fn start(&self, cx: &ModuleContext) -> Result<(), ModuleError> {
         if !self.settings.enabled {

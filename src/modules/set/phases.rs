@@ -58,8 +58,10 @@ impl Modules {
             let name = self.slots[i].name.clone();
             let Some(module) = &self.slots[i].module else { continue };
             let result = match module.migrations() {
-                Ok(None) => Ok(0),
-                Ok(Some(chain)) => db.migrate(butler, schema, &[&chain]).await.map_err(ModuleError::new),
+                Ok(chains) => {
+                    let chains: Vec<_> = chains.iter().collect();
+                    db.migrate(butler, schema, &chains).await.map_err(ModuleError::new)
+                }
                 Err(e) => Err(e),
             };
             if let Err(e) = result {

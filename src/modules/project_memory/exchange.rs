@@ -1,0 +1,115 @@
+//! Taking all memories of a project out, and bringing an export in.
+
+use std::collections::{BTreeMap, HashSet};
+
+use jiff::Timestamp;
+use memory::sql::Rows;
+use memory::sql::experiences::{self, Which};
+use memory::write::{Brought, NewFact, Outcome, WriteError, forget_facts, store_fact};
+use project::record::{ExperienceType, Export, FORMAT, Record, VERSION};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use uuid::Uuid;
+
+use super::arguments::{tags_of, wrong};
+use super::records;
+use super::remember::new_fact;
+use super::request::ProjectRequest;
+
+pub(super) async fn export(request: &ProjectRequest<'_>, rows: &mut dyn Rows) -> Result<Value, WriteError> {
+    let scope = &request.project.scope;
+    let mut facts = experiences::list(rows, scope, &Which::default()).await?;
+    facts.reverse();
+    let gone = experiences::gone(rows, scope).await?;
+    let export = Export {
+        version: VERSION,
+        format: FORMAT.to_owned(),
+        project: request.project.name.clone(),
+        exported_at: request.house.clock.now().to_string(),
+        count: facts.len(),
+        records: facts.iter().map(records::record).collect(),
+        deleted: gone.iter().map(Uuid::to_string).collect(),
+    };
+    serde_json::to_value(export).map_err(|e| wrong(format!("The memories can't be written as JSON: {e}.")))
+}
+
+pub(super) async fn import(request: &ProjectRequest<'_>, rows: &mut dyn Rows) -> Result<Value, WriteError> {
+    let text = match &request.args.0["export"] {
+        Value::String(text) => text.clone(),
+        object => object.to_string(),
+    };
+    let export = Export::read(&text).map_err(|e| wrong(format!("This is no export: {e}.")))?;
+    let scope = &request.project.scope;
+    let gone: HashSet<Uuid> = export.deleted.iter().map(|id| id_of(id)).collect();
+    let mut asked: Vec<Uuid> = Vec::new();
+    for record in &export.records {
+        asked.push(id_of(&record.id));
+        asked.extend(original(record).map(id_of));
+    }
+    let mut known: HashSet<Uuid> = experiences::known(rows, scope, &asked).await?.into_iter().collect();
+    let is_known = |record: &Record, known: &HashSet<Uuid>| {
+        let id = id_of(&record.id);
+        gone.contains(&id) || known.contains(&id) || original(record).is_some_and(|id| known.contains(&id_of(id)))
+    };
+    if request.args.flag("dry_run") {
+        let skipped = export.records.iter().filter(|record| is_known(record, &known)).count();
+        return Ok(json!({"would_import": export.records.len() - skipped, "would_skip": skipped, "dry_run": true}));
+    }
+    let (mut imported, mut skipped, mut errors) = (0, 0, Vec::new());
+    for record in &export.records {
+        if is_known(record, &known) {
+            skipped += 1;
+            continue;
+        }
+        match take_in(request, rows, record).await {
+            Ok(Outcome::Stored) => imported += 1,
+            // The same words are here under another id.
+            Ok(_) | Err(WriteError::Refused { code: "forgotten", .. }) => skipped += 1,
+            Err(WriteError::Refused { message, .. }) => errors.push(json!({"id": record.id, "error": message})),
+            Err(e) => return Err(e),
+        }
+        known.insert(id_of(&record.id));
+    }
+    let here = experiences::of(rows, scope, &gone.into_iter().collect::<Vec<_>>()).await?;
+    let ids: Vec<Uuid> = here.iter().map(|fact| fact.id).collect();
+    let forgotten = forget_facts(rows, &request.origin, "forgotten", &ids, json!({"scope": scope})).await?;
+    Ok(json!({"imported": imported, "skipped": skipped, "errors": errors.len(), "refused": errors,
+        "deleted": forgotten.map_or(0, |(_, count)| count)}))
+}
+
+async fn take_in(request: &ProjectRequest<'_>, rows: &mut dyn Rows, record: &Record) -> Result<Outcome, WriteError> {
+    // Types that only other programs have are context.
+    let kind = ExperienceType::read(&record.experience_type).map_or(ExperienceType::Context, |(kind, _)| kind);
+    let created_at: Timestamp = record.created_at.parse().unwrap_or_else(|_| request.house.clock.now());
+    let given: BTreeMap<String, String> = record
+        .metadata
+        .iter()
+        .map(|(name, value)| (name.clone(), value.as_str().map_or_else(|| value.to_string(), str::to_owned)))
+        .collect();
+    let fact = NewFact {
+        importance: (record.importance * 10.0).clamp(0.0, 10.0),
+        tags: tags_of(&json!(record.tags))?,
+        metadata: records::metadata(given, record.is_failure, record.is_anomaly),
+        brought: Some(Brought {
+            id: id_of(&record.id),
+            created_at: created_at.min(request.house.clock.now()),
+            reference_count: i32::try_from(record.access_count.max(0)).unwrap_or(i32::MAX),
+        }),
+        ..new_fact(request, kind, &record.content).await
+    };
+    Ok(store_fact(rows, &request.origin, &fact).await?.status)
+}
+
+fn original(record: &Record) -> Option<&str> {
+    record.metadata.get("original_id").and_then(Value::as_str).filter(|id| !id.is_empty())
+}
+
+/// An id as it is kept: an id that is none of ours becomes one, always the same.
+fn id_of(given: &str) -> Uuid {
+    given.trim().parse().unwrap_or_else(|_| {
+        let digest = Sha256::digest(given.as_bytes());
+        let mut bytes = [0; 16];
+        bytes.copy_from_slice(&digest[..16]);
+        uuid::Builder::from_custom_bytes(bytes).into_uuid()
+    })
+}

@@ -1,0 +1,131 @@
+//! What a session is told without request, and that it is told nothing twice.
+
+use std::collections::HashSet;
+
+use memory::sql::Rows;
+use memory::sql::experiences::{self, Experience, Which};
+use memory::write::WriteError;
+use memory_index::rank::Mode;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::arguments::{Arguments, tags_of, wrong};
+use super::records;
+use super::request::ProjectRequest;
+use super::search::{fitting, ranked, rounded};
+use super::sql;
+
+/// What fits less is not told.
+const FLOOR: f64 = 0.35;
+/// Tokens of one telling.
+const BUDGET: usize = 400;
+/// A request has so many queries at most.
+const MOST_QUERIES: usize = 8;
+/// So many of a query are looked at: some may have been told before.
+const LOOKED_AT: usize = 30;
+
+/// A fact that may be told.
+struct Candidate {
+    fact: Experience,
+    relevance: f64,
+}
+
+/// How many tokens a fact takes with its line, about.
+fn tokens(fact: &Experience) -> usize {
+    fact.content.chars().take(400).count() / 4 + 12
+}
+
+pub(super) async fn inject(request: &ProjectRequest<'_>, rows: &mut dyn Rows) -> Result<Value, WriteError> {
+    let args = request.args;
+    let session = args.text("session");
+    let event = args.needed("event")?;
+    let floor = args.share("floor", FLOOR)?;
+    let budget = match &args.0["budget_tokens"] {
+        Value::Null => BUDGET,
+        value => {
+            value.as_u64().and_then(|n| usize::try_from(n).ok()).ok_or_else(|| wrong("`budget_tokens` is a number."))?
+        }
+    };
+    let queries = args.0["queries"].as_array().ok_or_else(|| wrong("`queries` is a list."))?;
+    if queries.len() > MOST_QUERIES {
+        return Err(wrong(format!("A telling has at most {MOST_QUERIES} queries.")));
+    }
+    let mut told: HashSet<Uuid> = match session {
+        Some(session) => sql::told(rows, session).await?.into_iter().collect(),
+        None => HashSet::new(),
+    };
+    let mut chosen: Vec<Candidate> = Vec::new();
+    let mut left = budget;
+    for query in queries {
+        let query = Arguments(query);
+        let limit = query.limit(5, LOOKED_AT)?;
+        let mut taken = 0;
+        for candidate in candidates(request, rows, query, floor).await? {
+            let cost = tokens(&candidate.fact);
+            if taken == limit {
+                break;
+            }
+            if cost > left || !told.insert(candidate.fact.id) {
+                continue;
+            }
+            taken += 1;
+            left -= cost;
+            chosen.push(candidate);
+        }
+    }
+    if let Some(session) = session {
+        let ids: Vec<Uuid> = chosen.iter().map(|c| c.fact.id).collect();
+        let costs: Vec<i32> = chosen.iter().map(|c| i32::try_from(tokens(&c.fact)).unwrap_or(i32::MAX)).collect();
+        // Another hook of the session may have told some of it meanwhile.
+        let noted = sql::tell(rows, request.project.id, (session, event), &ids, &costs).await?;
+        chosen.retain(|candidate| noted.contains(&candidate.fact.id));
+    }
+    let lines = chosen.iter().map(|c| {
+        json!({"id": c.fact.id, "content": c.fact.content, "experience_type": records::kind(&c.fact).as_str(),
+            "relevance": c.relevance, "tags": c.fact.tags, "created_at": c.fact.created_at.to_string()})
+    });
+    Ok(json!({"lines": lines.collect::<Vec<_>>()}))
+}
+
+/// What fits a query well enough, the best first: a text, or tags.
+async fn candidates(
+    request: &ProjectRequest<'_>,
+    rows: &mut dyn Rows,
+    query: Arguments<'_>,
+    floor: f64,
+) -> Result<Vec<Candidate>, WriteError> {
+    let tags = tags_of(&query.0["tags"])?;
+    if !tags.is_empty() {
+        let which = Which { tags, limit: i64::try_from(LOOKED_AT).ok(), ..Which::default() };
+        let listed = experiences::list(rows, &request.project.scope, &which).await?;
+        return Ok(listed.into_iter().map(|fact| Candidate { fact, relevance: 1.0 }).collect());
+    }
+    let Some(text) = query.text("text") else { return Ok(Vec::new()) };
+    let hits = ranked(request, text, Mode::Hybrid, LOOKED_AT).await?;
+    let found = fitting(request, rows, &hits).await?;
+    let fits = found.into_iter().map(|f| Candidate { relevance: rounded(f.parts.relevance), fact: f.fact });
+    Ok(fits.filter(|candidate| candidate.relevance >= floor).collect())
+}
+
+pub(super) async fn forget_session(request: &ProjectRequest<'_>, rows: &mut dyn Rows) -> Result<Value, WriteError> {
+    let cleared = sql::forget_told(rows, request.args.needed("session")?).await?;
+    Ok(json!({"cleared": cleared}))
+}
+
+/// What the project's sessions were told of late.
+pub(super) async fn metrics(request: &ProjectRequest<'_>, rows: &mut dyn Rows) -> Result<Value, WriteError> {
+    let days = request.args.number("since_days")?.unwrap_or(30.0);
+    if !(0.0..=100_000.0).contains(&days) {
+        return Err(wrong(format!("`since_days` is a number of days, and {days} is not.")));
+    }
+    let since = request.house.clock.now() - jiff::SignedDuration::from_secs_f64(days * 86_400.0);
+    let told = sql::told_since(rows, request.project.id, since).await?;
+    let sessions = sql::sessions_since(rows, request.project.id, since).await?;
+    let by_event: serde_json::Map<String, Value> = told
+        .iter()
+        .map(|t| (t.event.clone(), json!({"sessions": t.sessions, "injections": t.injections, "tokens": t.tokens})))
+        .collect();
+    Ok(json!({"since": since.to_string(), "sessions": sessions,
+        "injections": told.iter().map(|t| t.injections).sum::<i64>(),
+        "tokens": told.iter().map(|t| t.tokens).sum::<i64>(), "by_event": by_event}))
+}
