@@ -78,6 +78,12 @@ pub enum Command {
     Deliveries(super::deliveries::Deliveries),
     /// Show what was spent, and what the month will come to
     Costs(super::costs::CostsArgs),
+    /// Keep and find what a coding assistant should know of the project in this directory
+    Project(super::project::ProjectArgs),
+    /// Serve this project's memory to a coding assistant, as an MCP server over standard input and output
+    Mcp,
+    /// Tell a coding assistant what bears on its work; its hooks run this
+    Hook(super::project::HookArgs),
     /// See what butlers' sessions do and did
     #[command(subcommand)]
     Sessions(super::session::Sessions),

@@ -7,12 +7,13 @@ use clap::{Command, CommandFactory};
 use super::args::Cli;
 
 /// All commands, in the order in which they are shown.
-const GROUPS: [(&str, &[&str]); 5] = [
+const GROUPS: [(&str, &[&str]); 6] = [
     (
         "Every day",
         &["status", "chat", "trigger", "approvals", "inbox", "deliveries", "schedule", "memory", "costs", "undo"],
     ),
     ("Look closer", &["sessions", "explain", "timeline", "notes", "mcp-servers", "tool"]),
+    ("Where you write programs", &["project", "mcp", "hook"]),
     ("People, keys and messages", &["contacts", "rules", "ingest", "secret", "token"]),
     ("Set up and change", &["init", "connect", "new", "check", "test", "config", "demo"]),
     (

@@ -35,6 +35,7 @@ mod notes;
 mod out;
 mod preview;
 mod problem;
+mod project;
 mod prompt;
 mod reach;
 mod reload;
@@ -73,9 +74,13 @@ type Outcome = Result<i32, Problem>;
 
 /// Runs what the process was started for and returns its exit code.
 pub fn main() -> i32 {
+    let argv: Vec<std::ffi::OsString> = std::env::args_os().collect();
+    if let Some(code) = project::at_once(&argv) {
+        return code;
+    }
     // One provider for the whole process, before anything speaks TLS; an error means that there is one already.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let argv = tool_args::own_flags_first(std::env::args_os().collect());
+    let argv = tool_args::own_flags_first(argv);
     let cli = match help::command().try_get_matches_from(argv).and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(e) => {
@@ -118,6 +123,9 @@ fn dispatch(cli: Cli, out: Out) -> Outcome {
         Command::Completions(args) => manual::completions(Cli::command(), &args),
         Command::Man(args) => manual::man(Cli::command(), &place, &args),
         Command::Config(args) => settings::run(&place.out, &args),
+        Command::Project(args) => project::run(&place, args),
+        Command::Mcp => project::mcp(&place),
+        Command::Hook(args) => project::hook(&place, &args),
         command => call(place, command),
     }
 }
@@ -184,6 +192,11 @@ struct Place {
 }
 
 impl Place {
+    /// The same once more, for a command that asks the daemon beside what it does itself.
+    fn again(&self) -> Self {
+        Self { overrides: self.overrides.clone(), environment: self.environment.clone(), out: self.out.clone() }
+    }
+
     /// Finds the daemon of these settings and lets `work` talk to it.
     fn call(self, work: impl AsyncFnOnce(Caller) -> Outcome) -> Outcome {
         let caller = Caller::find(self)?;

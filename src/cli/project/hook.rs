@@ -1,0 +1,71 @@
+//! `butlerd hook EVENT`: what a coding assistant's hooks run, dozens of times in a session.
+
+use std::ffi::OsString;
+use std::io::{IsTerminal, Read, Write};
+use std::panic::catch_unwind;
+use std::path::Path;
+
+use project::hook;
+
+/// The longest input that is read.
+const MOST: u64 = 16 << 20;
+
+/// Runs a hook if the program was started for one. Help and flags before the command are for the rest of the program.
+pub fn at_once(argv: &[OsString]) -> Option<i32> {
+    let (command, words) = argv.get(1..)?.split_first()?;
+    let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+    if command != "hook" || words.iter().any(|word| matches!(&**word, "-h" | "--help")) {
+        return None;
+    }
+    let (mut event, mut data_dir) = (None, None);
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        match word.split_once('=') {
+            _ if word == "--data-dir" => data_dir = words.next().map(|word| &**word),
+            Some(("--data-dir", directory)) => data_dir = Some(directory),
+            // Whatever else is there, an assistant's work goes on.
+            _ if word.starts_with('-') => {}
+            _ => event = event.or(Some(&**word)),
+        }
+    }
+    let environment = super::data_dir_of_environment();
+    Some(run(event, data_dir.map(Path::new).or(environment.as_deref())))
+}
+
+/// Runs a hook. It always ends well: memory that is away is no reason to stop an assistant's work.
+pub fn run(event: Option<&str>, data_dir: Option<&Path>) -> i32 {
+    let Some(event) = event else {
+        eprintln!("butlerd hook: an event is missing. There are: {}", hook::EVENTS.join(", "));
+        return 0;
+    };
+    let mut input = Vec::new();
+    let stdin = std::io::stdin();
+    if !stdin.is_terminal() {
+        // What was read until then is all there is.
+        drop(stdin.lock().take(MOST).read_to_end(&mut input));
+    }
+    let input = String::from_utf8_lossy(&input);
+    // A mistake of ours must not look like an answer to the assistant's question, either.
+    let told = catch_unwind(|| hook::run(event, &input, data_dir)).unwrap_or_default();
+    if let Some(told) = told {
+        // Nobody may listen any more.
+        drop(writeln!(std::io::stdout().lock(), "{told}"));
+    }
+    0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_hook_is_run_at_once() {
+        let argv = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
+        for line in
+            ["butlerd", "butlerd status", "butlerd project list", "butlerd hook --help", "butlerd --json hook Stop"]
+        {
+            assert_eq!(at_once(&argv(line)), None, "{line}");
+        }
+        assert_eq!(at_once(&argv("butlerd hook")), Some(0));
+    }
+}
