@@ -9,9 +9,10 @@ use config::SHARED_DIR;
 
 static ROSTER: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../roster");
 
-/// The butlers in it, by name.
+/// The butlers in it, by name, but for those that are off until somebody wants them: their directories are hidden.
 pub fn names() -> Vec<&'static str> {
-    let mut names: Vec<&str> = ROSTER.dirs().filter_map(|d| d.path().to_str()).filter(|n| *n != SHARED_DIR).collect();
+    let names = ROSTER.dirs().filter_map(|d| d.path().to_str());
+    let mut names: Vec<&str> = names.filter(|n| *n != SHARED_DIR && !n.starts_with('.')).collect();
     names.sort_unstable();
     names
 }
@@ -20,10 +21,31 @@ pub fn names() -> Vec<&'static str> {
 pub fn unpack(into: &Path, wanted: impl Fn(&str) -> bool) -> io::Result<()> {
     for dir in ROSTER.dirs() {
         let name = dir.path().to_str().unwrap_or_default();
-        if name == SHARED_DIR || wanted(name) {
+        if name == SHARED_DIR || !name.starts_with('.') && wanted(name) {
             std::fs::create_dir(into.join(name))?;
             dir.extract(into)?;
         }
+    }
+    Ok(())
+}
+
+/// Writes the files of a butler that is off (`.name`) into a directory that is there.
+pub(super) fn unpack_hidden(name: &str, into: &Path) -> io::Result<()> {
+    let hidden = format!(".{name}");
+    let dir = ROSTER
+        .get_dir(&hidden)
+        .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "this build ships no such butler"))?;
+    write_files(dir, Path::new(&hidden), into)
+}
+
+fn write_files(dir: &Dir<'_>, top: &Path, into: &Path) -> io::Result<()> {
+    for file in dir.files() {
+        let below = file.path().strip_prefix(top).unwrap_or(file.path());
+        std::fs::write(into.join(below), file.contents())?;
+    }
+    for dir in dir.dirs() {
+        std::fs::create_dir(into.join(dir.path().strip_prefix(top).unwrap_or(dir.path())))?;
+        write_files(dir, top, into)?;
     }
     Ok(())
 }
@@ -40,6 +62,10 @@ mod tests {
         there.sort();
         assert_eq!(there, ["health", "shared"]);
         assert!(top.path().join("health/tools/measurement_log.sql").is_file());
-        assert!(names().contains(&"switchboard") && !names().contains(&"shared"));
+        assert!(names().contains(&"switchboard") && !names().contains(&"shared") && !names().contains(&".workshop"));
+        let off = top.path().join("workshop");
+        std::fs::create_dir(&off).unwrap();
+        unpack_hidden("workshop", &off).unwrap();
+        assert!(off.join("butler.toml").is_file());
     }
 }
