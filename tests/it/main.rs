@@ -91,6 +91,7 @@ mod notices;
 mod oauth;
 mod once_and_in_lanes;
 mod people;
+mod project;
 mod proposals;
 mod quarantine;
 mod queue;

@@ -25,8 +25,16 @@ const LIMIT_ARCHITECTURE: usize = 300;
 const CLOCK: &[&str] = &["src/base/clock.rs"];
 const TASKS: &[&str] = &["src/base/task.rs"];
 /// Children of sessions, the database server, a look at the machine, systemd for root, and `psql` for the owner.
-const PROCESSES: &[&str] =
-    &["src/process/", "src/store/cluster/", "src/offline/doctor", "src/offline/setup/service.rs", "src/cli/"];
+const PROCESSES: &[&str] = &[
+    "src/process/",
+    "src/store/cluster/",
+    "src/offline/doctor",
+    "src/offline/setup/service.rs",
+    "src/cli/",
+    // Runs as the developer, outside the daemon, and waits for what it starts.
+    "src/project/git.rs",
+    "src/project/init/",
+];
 /// Who knows vendors: what speaks to them, what plays them, and what reads or shows an owner's choice of runtime.
 const VENDORS: &[&str] = &[
     "src/sessions/adapters",
@@ -39,6 +47,7 @@ const VENDORS: &[&str] = &[
     "src/offline/doctor",
     "src/config/",
     "src/cli/",
+    "src/project/",
     "src/main.rs",
 ];
 const VENDOR_NAMES: &[&str] = &["claude", "codex", "gemini"];

@@ -1,0 +1,476 @@
+//! A project's memory, as a developer and their coding assistant meet it: commands, hooks, the server over standard input
+//! and output, and the name wt-memory, all in real repositories.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::support::{Daemon, Household};
+
+/// A household with the butler `workshop`.
+fn household() -> Household {
+    let household = Household::few();
+    let roster = household.roster();
+    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("roster/.workshop");
+    for file in std::fs::read_dir(shipped).expect("the shipped butler").flatten() {
+        let to = roster.join("workshop").join(file.file_name());
+        std::fs::create_dir_all(to.parent().expect("a parent")).expect("the directory");
+        std::fs::copy(file.path(), to).expect("the file");
+    }
+    household
+}
+
+/// A developer at a directory, with a household's daemon.
+struct Developer<'a> {
+    household: &'a Household,
+    at: PathBuf,
+}
+
+impl<'a> Developer<'a> {
+    /// In a new repository with one commit.
+    fn in_repository(household: &'a Household, path: &str) -> Self {
+        let at = household.path().join(path);
+        std::fs::create_dir_all(&at).expect("the directory");
+        git(&at, &["init", "-q", "-b", "main"]);
+        git(&at, &["commit", "-q", "--allow-empty", "-m", path]);
+        Self { household, at }
+    }
+
+    fn at(household: &'a Household, at: PathBuf) -> Self {
+        Self { household, at }
+    }
+
+    fn command(&self, program: &Path, args: &[&str]) -> Command {
+        let mut command = Command::new(program);
+        command
+            .args(args)
+            .env_clear()
+            .env("PATH", std::env::var("PATH").unwrap_or_default())
+            .env("HOME", self.household.path())
+            .env("BUTLERD_PROJECT_SOCKET", self.household.data().join("run/project.sock"))
+            .current_dir(&self.at)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    fn run(&self, program: &Path, args: &[&str], input: &str) -> Output {
+        let mut child = self.command(program, args).spawn().expect("it runs");
+        // One that reads nothing has left already.
+        drop(child.stdin.take().expect("its input").write_all(input.as_bytes()));
+        child.wait_with_output().expect("its output")
+    }
+
+    /// What `butlerd project … --json` answers.
+    fn project(&self, args: &[&str]) -> Value {
+        let mut words = vec!["project"];
+        words.extend(args);
+        words.push("--json");
+        let out = self.run(butlerd(), &words, "");
+        let text = String::from_utf8_lossy(&out.stdout).into_owned();
+        assert!(out.status.success(), "{args:?}: {text}{}", String::from_utf8_lossy(&out.stderr));
+        serde_json::from_str(&text).unwrap_or_else(|e| panic!("{args:?}: {e}: {text}"))
+    }
+
+    fn remember(&self, kind: &str, tags: &str, text: &str) -> String {
+        let kept = self.project(&["remember", "--type", kind, "--tags", tags, text]);
+        kept["id"].as_str().unwrap_or_else(|| panic!("no id: {kept}")).to_owned()
+    }
+
+    fn is_gone(&self, id: &str) -> bool {
+        let out = self.run(butlerd(), &["project", "get", id, "--json"], "");
+        out.status.code() == Some(1) && String::from_utf8_lossy(&out.stdout).contains("not_found")
+    }
+
+    fn recalled(&self, query: &str) -> Vec<String> {
+        contents(&self.project(&["recall", query]))
+    }
+
+    /// What a hook tells, as a text; empty: nothing.
+    fn hook(&self, event: &str, input: &Value) -> String {
+        let out = self.run(butlerd(), &["hook", event], &input.to_string());
+        assert!(out.status.success() && out.stderr.is_empty(), "{event}: {}", String::from_utf8_lossy(&out.stderr));
+        let text = String::from_utf8_lossy(&out.stdout).into_owned();
+        if text.trim().is_empty() {
+            return String::new();
+        }
+        let told: Value = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{event}: {e}: {text}"));
+        assert_eq!(told["hookSpecificOutput"]["hookEventName"], event, "{told}");
+        told["hookSpecificOutput"]["additionalContext"].as_str().unwrap_or_default().to_owned()
+    }
+
+    fn prompt(&self, session: &str, prompt: &str) -> String {
+        let at = self.at.display().to_string();
+        let input = json!({"session_id": session, "cwd": at, "hook_event_name": "UserPromptSubmit", "prompt": prompt});
+        self.hook("UserPromptSubmit", &input)
+    }
+}
+
+fn butlerd() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_butlerd"))
+}
+
+fn git(at: &Path, args: &[&str]) {
+    let identity = ["-c", "user.name=Ada Coder", "-c", "user.email=ada@example.org"];
+    let done = Command::new("git").args(identity).args(args).current_dir(at).output().expect("git runs");
+    assert!(done.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&done.stderr));
+}
+
+fn contents(records: &Value) -> Vec<String> {
+    let records = records.as_array().unwrap_or_else(|| panic!("no list: {records}"));
+    records.iter().map(|r| r["content"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+/// `butlerd mcp`, asked line by line.
+struct Server {
+    child: Child,
+    lines: BufReader<std::process::ChildStdout>,
+    asked: u64,
+}
+
+impl Server {
+    fn start(developer: &Developer<'_>) -> Self {
+        let mut child = developer.command(butlerd(), &["mcp"]).spawn().expect("the server runs");
+        let lines = BufReader::new(child.stdout.take().expect("its output"));
+        let mut server = Self { child, lines, asked: 0 };
+        let hello = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}});
+        server.ask("initialize", &hello);
+        server.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        server
+    }
+
+    fn say(&mut self, message: &Value) {
+        let input = self.child.stdin.as_mut().expect("its input");
+        writeln!(input, "{message}").and_then(|()| input.flush()).expect("it listens");
+    }
+
+    fn ask(&mut self, method: &str, params: &Value) -> Value {
+        self.asked += 1;
+        let id = self.asked;
+        self.say(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        loop {
+            let mut line = String::new();
+            assert!(
+                self.lines.read_line(&mut line).expect("a line") > 0,
+                "the server left before {method} was answered"
+            );
+            let answer: Value = serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line}"));
+            if answer["id"] == id {
+                return answer;
+            }
+        }
+    }
+
+    /// What a tool answers: whether it failed, and its text.
+    fn call(&mut self, tool: &str, arguments: &Value) -> (bool, String) {
+        let answer = self.ask("tools/call", &json!({"name": tool, "arguments": arguments}));
+        let result = &answer["result"];
+        let text = result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{tool}: {answer}"));
+        (result["isError"] == true, text.to_owned())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+async fn started(household: &Household) -> Daemon {
+    household.start().await
+}
+
+/// Specification 003, "Memory saved via hook, recalled via MCP", "Memory saved via MCP, surfaced via hook", "LLM can use
+/// memory tools".
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_saved_by_one_way_is_found_by_the_others_and_told_once() {
+    let household = household();
+    let _daemon = started(&household).await;
+    let api = Developer::in_repository(&household, "work/api");
+    let mut server = Server::start(&api);
+    let listed = server.ask("tools/list", &json!({}));
+    let tools: Vec<&str> =
+        listed["result"]["tools"].as_array().unwrap().iter().filter_map(|t| t["name"].as_str()).collect();
+    for name in [
+        "remember",
+        "recall",
+        "proactive_context",
+        "forget",
+        "health",
+        "audit",
+        "dedup",
+        "sync_push",
+        "import_memories",
+    ] {
+        assert!(tools.contains(&name), "{name}: {tools:?}");
+    }
+    let fact = "The deploy script fails when REGION is unset, because terraform falls back to us-east-1";
+    let (failed, text) = server.call("remember", &json!({"content": fact, "type": "Learning", "tags": "deploy"}));
+    assert!(!failed, "{text}");
+
+    let told = api.prompt("s1", "Why does the deploy script fail with the terraform region?");
+    assert!(told.contains("falls back to us-east-1") && told.contains("PROJECT MEMORY"), "{told:?}");
+    assert_eq!(api.prompt("s1", "And why does the deploy script fail with terraform's region?"), "", "it was told");
+    assert!(api.prompt("s2", "Why does the deploy script fail with terraform's region?").contains("us-east-1"));
+    assert_eq!(api.prompt("s3", "Write a haiku about the sea in spring"), "", "nothing bears on it");
+    // After compaction once more.
+    let compact = json!({"session_id": "s1", "cwd": api.at.display().to_string(), "hook_event_name": "PreCompact", "trigger": "manual"});
+    assert_eq!(api.hook("PreCompact", &compact), "");
+    assert!(api.prompt("s1", "Why does the deploy script fail with terraform's region?").contains("us-east-1"));
+
+    // The Stop hook's memories are found by MCP.
+    let transcript = api.at.join("transcript.jsonl");
+    let said =
+        "The root cause was that the session cache keys did not include the tenant, so two tenants shared one entry.";
+    let line =
+        json!({"type": "assistant", "message": {"role": "assistant", "content": [{"type": "text", "text": said}]}});
+    std::fs::write(&transcript, format!("{line}\n")).unwrap();
+    let stop = json!({"session_id": "s1", "cwd": api.at.display().to_string(), "hook_event_name": "Stop",
+                      "stop_hook_active": false, "transcript_path": transcript});
+    assert_eq!(api.hook("Stop", &stop), "");
+    let (failed, text) = server.call("recall", &json!({"query": "session cache keys tenant"}));
+    assert!(!failed && text.contains("did not include the tenant"), "{text}");
+    // By the workshop's own port as well, where the project is named.
+    let found = _daemon.mcp("workshop").ok("recall", json!({"query": "deploy script region", "project": "api"})).await;
+    assert!(found.to_string().contains("us-east-1"), "{found}");
+}
+
+/// Namesakes don't share, worktrees and branches do, and a branch's memory comes first where it fits as well.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_project_is_its_repository_and_not_its_name() {
+    let household = household();
+    let _daemon = started(&household).await;
+    let one = Developer::in_repository(&household, "a/api");
+    let two = Developer::in_repository(&household, "b/api");
+    one.remember("Decision", "", "We chose PostgreSQL over SQLite because two daemons write");
+    two.remember("Decision", "", "We chose SQLite over PostgreSQL because there is one writer");
+    let (found, other) =
+        (one.recalled("PostgreSQL or SQLite for the database"), two.recalled("PostgreSQL or SQLite for the database"));
+    assert_eq!((found.len(), other.len()), (1, 1), "{found:?} {other:?}");
+    assert!(found[0].contains("two daemons") && other[0].contains("one writer"), "{found:?} {other:?}");
+
+    git(&one.at, &["worktree", "add", "-q", "-b", "feature-x", "../tree"]);
+    let tree = Developer::at(&household, household.path().join("a/tree"));
+    assert_eq!(tree.recalled("PostgreSQL or SQLite for the database"), found);
+    tree.remember("Learning", "", "The migration tool locks the table orders for a minute");
+    let listed = one.project(&["list"]);
+    let tags = |content: &str| {
+        let all = listed.as_array().unwrap();
+        all.iter().find(|r| r["content"].as_str().is_some_and(|c| c.contains(content))).unwrap()["tags"].clone()
+    };
+    assert_eq!(tags("two daemons"), json!(["branch:main"]));
+    assert_eq!(tags("locks the table"), json!(["branch:feature-x"]));
+    // Outside of any repository there is one memory for all.
+    let outside = household.path().join("elsewhere");
+    std::fs::create_dir_all(&outside).unwrap();
+    let nowhere = Developer::at(&household, outside);
+    assert!(nowhere.recalled("PostgreSQL or SQLite for the database").is_empty());
+    nowhere.remember("Context", "", "The office printer speaks IPP on its second address");
+    assert_eq!(nowhere.project(&["list"])[0]["tags"], json!([]), "there is no branch");
+    let projects = one.project(&["projects"]);
+    let names: Vec<&str> = projects.as_array().unwrap().iter().filter_map(|p| p["name"].as_str()).collect();
+    assert_eq!(names, ["_global", "api", "api"], "{projects}");
+    // A history that is rewritten leaves the memory where it was.
+    git(&one.at, &["commit", "-q", "--amend", "--allow-empty", "-m", "another beginning"]);
+    assert_eq!(one.project(&["list"]).as_array().unwrap().len(), 2);
+}
+
+/// Where wt-memory lost the survivor: two notes that say the same with different tags become one with both, by one run
+/// that can be taken back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn order_is_kept_in_runs_that_can_be_taken_back() {
+    let household = household();
+    let _daemon = started(&household).await;
+    let api = Developer::in_repository(&household, "api");
+    let first =
+        api.remember("Learning", "queue", "The retry limit of the queue is five because the vendor counts calls");
+    api.remember(
+        "Learning",
+        "vendor",
+        "The retry limit of the queue is five because the vendor counts each call and bills it",
+    );
+    api.remember("Learning", "", "The retry limit of the mailer is 6 because nobody counts there");
+    api.remember("Learning", "", "Uses tabs");
+    // The same once more is no second memory.
+    let again = api.project(&[
+        "remember",
+        "--type",
+        "Learning",
+        "the retry limit of the queue is five because the vendor counts calls",
+    ]);
+    assert_eq!((again["id"].as_str(), again["status"].as_str()), (Some(&*first), Some("confirmed")), "{again}");
+    let audit = api.project(&["audit"]);
+    assert_eq!(
+        (&audit["total"], &audit["clusters"], &audit["redundant"]),
+        (&json!(4), &json!(1), &json!(1)),
+        "{audit}"
+    );
+    let would = api.project(&["dedup", "--dry-run"]);
+    assert_eq!(would["would_delete"], 1, "{would}");
+    let done = api.project(&["dedup"]);
+    assert_eq!((&done["deleted_count"], &done["merged_count"]), (&json!(1), &json!(1)), "{done}");
+    let all = api.project(&["list"]);
+    let survivor = all
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|r| r["content"].as_str().is_some_and(|c| c.contains("bills it")))
+        .unwrap_or_else(|| panic!("lost: {all}"));
+    let tags = survivor["tags"].as_array().unwrap();
+    assert!(tags.contains(&json!("queue")) && tags.contains(&json!("vendor")), "{survivor}");
+    assert_eq!(all.as_array().unwrap().len(), 3);
+    let cleaned = api.project(&["cleanup"]);
+    assert_eq!((&cleaned["deleted_count"], &cleaned["garbage"]), (&json!(1), &json!(1)), "{cleaned}");
+    for (left, _) in [(3, "cleanup"), (4, "dedup")] {
+        api.project(&["undo"]);
+        assert_eq!(api.project(&["list"]).as_array().unwrap().len(), left);
+    }
+    // What is forgotten stays so, until somebody says it again.
+    assert_eq!(api.project(&["forget", &first[..18]])["deleted"], true);
+    let export = household.path().join("export.json");
+    std::fs::write(&export, api.project(&["export"]).to_string()).unwrap();
+    assert!(!api.recalled("retry limit of the queue vendor").iter().any(|c| c.ends_with("the vendor counts calls")));
+    let back = api.project(&[
+        "remember",
+        "--type",
+        "Learning",
+        "The retry limit of the queue is five because the vendor counts calls",
+    ]);
+    assert_eq!((&back["id"], &back["status"]), (&json!(first), &json!("restored")), "{back}");
+    // Into another project with ids and times, once; what was forgotten there is not brought in.
+    let other = Developer::in_repository(&household, "other");
+    let file = export.display().to_string();
+    let took = other.project(&["import", &file]);
+    assert_eq!((&took["imported"], &took["errors"]), (&json!(0), &json!(0)), "ids are known in this household: {took}");
+}
+
+/// The name wt-memory: its commands, its output, its exit codes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_program_answers_to_its_other_name() {
+    let household = household();
+    let daemon = started(&household).await;
+    let api = Developer::in_repository(&household, "api");
+    let name = household.path().join("wt-memory");
+    std::os::unix::fs::symlink(butlerd(), &name).unwrap();
+    let wt = |args: &[&str], input: &str| {
+        let out = api.run(&name, args, input);
+        (
+            out.status.code().unwrap(),
+            String::from_utf8_lossy(&out.stdout).into_owned(),
+            String::from_utf8_lossy(&out.stderr).into_owned(),
+        )
+    };
+    assert_eq!(wt(&["health"], ""), (0, "ok\n".to_owned(), String::new()));
+    let (code, id, _) = wt(&["remember", "--type", "Decision", "--tags", "a,b"], "We keep money as integers of cents");
+    assert!(code == 0 && id.trim().len() == 36, "{id}");
+    assert_eq!(wt(&["remember"], "No type is named").0, 1);
+    assert_eq!(wt(&["remember", "--type", "Learning"], "").0, 0, "nothing to remember");
+    let (code, out, _) = wt(&["recall", "how is money kept", "--limit", "3"], "");
+    let records: Value = serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out}"));
+    let record = &records[0];
+    assert_eq!(
+        (code, &record["experience_type"], &record["tags"]),
+        (0, &json!("Decision"), &json!(["a", "b", "branch:main"]))
+    );
+    for key in "id content experience_type tags entities metadata importance access_count created_at last_accessed compressed is_failure is_anomaly".split(' ') {
+        assert!(record.get(key).is_some(), "{key}: {record}");
+    }
+    let (_, out, _) = wt(&["proactive", "money as integers"], "");
+    let near: Value = serde_json::from_str(&out).unwrap();
+    assert!(near[0]["relevance_score"].as_f64().is_some_and(|r| r > 0.3 && r <= 1.0), "{near}");
+    let (code, out, _) = wt(&["forget", id.trim()], "");
+    assert!(code == 0 && out.contains("true"), "{out}");
+    assert_eq!(wt(&["get", id.trim()], ""), (0, "{}\n".to_owned(), String::new()));
+    assert_eq!(wt(&["forget", "--all"], "").0, 1, "without --confirm");
+    assert_eq!(wt(&["nonsense"], "").0, 1);
+    // With the daemon away nothing looks like an empty memory, and hooks keep silent.
+    drop(daemon);
+    let (code, out, err) = wt(&["list"], "");
+    assert!(code == 1 && out.is_empty() && !err.is_empty(), "{code} {out} {err}");
+    assert_eq!(wt(&["remember", "--type", "Learning"], "This must not vanish in silence").0, 1);
+    assert_eq!(api.prompt("s", "how is money kept"), "");
+}
+
+/// `butlerd project init` in a household that has no workshop yet: it is switched on, and everything is registered once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn init_switches_the_butler_on_and_registers_once() {
+    let household = Household::few();
+    let _daemon = started(&household).await;
+    let api = Developer::in_repository(&household, "api");
+    std::fs::create_dir_all(api.at.join(".claude")).unwrap();
+    let own = json!({"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "./mine.sh"}]}]}, "model": "x"});
+    std::fs::write(api.at.join(".claude/settings.json"), own.to_string()).unwrap();
+    let data = household.data().display().to_string();
+    let roster = household.roster().display().to_string();
+    let init = |more: &[&str]| {
+        let mut args =
+            vec!["project", "init", "--assistant", "claude", "--data-dir", &data, "--roster", &roster, "--json"];
+        args.extend(more);
+        let mut command = api.command(butlerd(), &args);
+        // No assistant of this machine is touched.
+        let out = command.env("PATH", "/usr/bin:/bin").envs(household.environment()).output().expect("it runs");
+        let text = String::from_utf8_lossy(&out.stdout).into_owned();
+        assert!(out.status.success(), "{text}{}", String::from_utf8_lossy(&out.stderr));
+        serde_json::from_str::<Value>(&text).unwrap_or_else(|e| panic!("{e}: {text}"))
+    };
+    let would = init(&["--dry-run"]);
+    assert!(
+        would["changes"].as_array().is_some_and(|c| !c.is_empty() && c.iter().all(|c| c["done"] == false)),
+        "{would}"
+    );
+    assert!(!household.roster().join("workshop").exists() && !api.at.join("CLAUDE.md").exists());
+    let done = init(&[]);
+    assert!(household.roster().join("workshop/butler.toml").is_file(), "{done}");
+    api.remember("Decision", "", "The workshop answers as soon as init has ended");
+    let settings: Value =
+        serde_json::from_str(&std::fs::read_to_string(api.at.join(".claude/settings.json")).unwrap()).unwrap();
+    let stop = settings["hooks"]["Stop"].to_string();
+    assert!(stop.contains("./mine.sh") && stop.contains("hook Stop") && settings["model"] == "x", "{settings}");
+    let instructions = std::fs::read_to_string(api.at.join("CLAUDE.md")).unwrap();
+    assert!(
+        ["remember", "recall", "proactive_context"].iter().all(|tool| instructions.contains(tool)),
+        "{instructions}"
+    );
+    let again = init(&[]);
+    assert_eq!(again["changes"], json!([]), "{again}");
+}
+
+/// Two machines with a daemon each, over one bare origin: nothing is lost, and what one forgets the other forgets.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_machines_exchange_memories_by_git() {
+    let (here, there) = (household(), household());
+    let (_one, _two) = (started(&here).await, started(&there).await);
+    let origin = here.path().join("origin.git");
+    let first = Developer::in_repository(&here, "api");
+    git(&first.at, &["clone", "-q", "--bare", ".", &origin.display().to_string()]);
+    git(&first.at, &["remote", "add", "origin", &origin.display().to_string()]);
+    git(&first.at, &["config", "user.name", "Ada Coder"]);
+    git(there.path(), &["clone", "-q", &origin.display().to_string(), "api"]);
+    let second = Developer::at(&there, there.path().join("api"));
+    git(&second.at, &["config", "user.name", "Bob Coder"]);
+    let kept = first.remember("Decision", "", "Releases are cut on Tuesdays so that somebody is there on Wednesday");
+    let pushed = first.project(&["sync", "push"]);
+    assert_eq!(pushed["pushed"], true, "{pushed}");
+    let pulled = second.project(&["sync", "pull"]);
+    assert_eq!(pulled["imported"], 1, "{pulled}");
+    let record = second.project(&["get", &kept]);
+    assert_eq!(record["created_at"], first.project(&["get", &kept])["created_at"], "its id and its time are kept");
+    second.remember("Learning", "", "The staging cluster has no swap, so the tests need eight gigabytes");
+    second.project(&["sync"]);
+    let synced = first.project(&["sync"]);
+    assert_eq!(synced["imported"], 1, "{synced}");
+    first.project(&["forget", &kept]);
+    first.project(&["sync"]);
+    let pulled = second.project(&["sync"]);
+    assert_eq!(pulled["deleted"], 1, "{pulled}");
+    assert!(second.is_gone(&kept), "it is forgotten there, too");
+    second.project(&["sync"]);
+    first.project(&["sync"]);
+    assert!(first.is_gone(&kept), "and does not come back");
+    assert_eq!(first.project(&["list"]).as_array().unwrap().len(), 1);
+}
