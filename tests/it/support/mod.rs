@@ -2,6 +2,7 @@
 
 pub mod bot_api;
 mod daemon;
+pub mod developer;
 mod fake;
 pub mod hostile_mail;
 mod household;
