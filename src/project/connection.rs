@@ -100,6 +100,12 @@ impl Connection {
     }
 }
 
+/// The socket at which this user is answered: `named`, where the settings name one, else the first of [`candidates`].
+pub fn reachable(data_dir: Option<&Path>, named: Option<&Path>) -> Result<PathBuf, ConnectionError> {
+    let tried = named.map_or_else(|| candidates(data_dir), |path| vec![path.to_owned()]);
+    Connection::open_first(tried, Duration::ZERO).map(|connection| connection.path)
+}
+
 /// Where a client looks for the socket, in this order.
 pub fn candidates(data_dir: Option<&Path>) -> Vec<PathBuf> {
     candidates_of(data_dir, |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from))

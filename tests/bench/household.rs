@@ -21,6 +21,13 @@ pub const FAKE: &str = "faker";
 /// A butler of another routing contract, to whom nothing can be handed.
 pub const STRANGE: &str = "strange";
 
+/// The butler of developers' projects, as it is shipped.
+const HIDDEN_WORKSHOP: &str = ".workshop";
+
+fn shipped() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("roster")
+}
+
 /// A scratch household.
 pub struct Household {
     dir: tempfile::TempDir,
@@ -34,7 +41,9 @@ impl Household {
         let dir = tempfile::Builder::new().prefix("bench-").tempdir()?;
         std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o711))?;
         let household = Self { dir };
-        copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("roster"), &household.roster())?;
+        copy(&shipped(), &household.roster())?;
+        // What is shipped and off.
+        std::fs::remove_dir_all(household.roster().join(HIDDEN_WORKSHOP))?;
         for n in 1..=more {
             household.add(n)?;
         }
@@ -74,6 +83,20 @@ impl Household {
         let before = std::fs::read_to_string(&file)?;
         std::fs::write(&file, before + &api.settings(""))?;
         Ok(household)
+    }
+
+    /// The seven, and the butler of developers' projects.
+    pub fn with_workshop() -> Result<Self, Failed> {
+        let household = Self::new(0)?;
+        copy(&shipped().join(HIDDEN_WORKSHOP), &household.roster().join("workshop"))?;
+        Ok(household)
+    }
+
+    /// A directory that is somebody's own, and empty.
+    pub fn directory(&self, name: &str) -> Result<PathBuf, Failed> {
+        let made = self.dir.path().join(name);
+        std::fs::create_dir_all(&made)?;
+        Ok(made)
     }
 
     /// What a command of the command line answers as JSON.

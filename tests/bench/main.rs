@@ -5,7 +5,7 @@
 //! pool (`floor-sql`), the bare echo bot (`floor-echo`), the model gateway (`gateway`), the generator of load (`load`),
 //! and the children of sessions (`agent`, which the daemon starts).
 //!
-//! `BENCH_ONLY=boot,calls,accepts,gateway,trigger,strangers,drain,channels,memory,trade,overhead` names parts.
+//! `BENCH_ONLY=boot,calls,accepts,gateway,trigger,strangers,drain,channels,project,memory,trade,overhead` names parts.
 //! `BENCH_ONLY=soak` is one that nobody else asks for: a thousand sessions of the child that misbehaves, and whether
 //! anything is left of them. In it, and in the overhead, this program plays that child as well.
 //!
@@ -37,6 +37,7 @@ mod machine;
 mod memory;
 mod overhead;
 mod part;
+mod project;
 mod recall;
 mod routing;
 #[path = "../routing/mod.rs"]
@@ -90,6 +91,7 @@ fn main() -> ExitCode {
     let ended = match role.as_str() {
         "agent" => return ExitCode::from(u8::try_from(agent::main()).unwrap_or(1)),
         "daemon" => many_threads(daemon::run(&rest)),
+        "floor-ask" => project::ask(&rest),
         "floor-echo" => one_thread(floor_echo::run(&rest)),
         "floor-sdk" => many_threads(floor_sdk::run()),
         "floor-sql" => many_threads(floor_sql::run()),
@@ -173,6 +175,9 @@ async fn measure(plan: Plan) -> Result<(), Failed> {
     }
     if wanted("channels") {
         channels::measure(&plan).await?;
+    }
+    if wanted("project") {
+        project::measure(&plan).await?;
     }
     if wanted("memory") {
         memory::measure(&plan).await?;

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::project::Times;
+
 /// The median; 0 of nothing.
 pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
@@ -167,6 +169,24 @@ pub fn channels(what: &str, ours: &[f64], bare: (&str, &[f64]), verdict: Option<
         bare.0,
         p95(bare.1),
         p50 / floor
+    );
+}
+
+pub fn project_head(prompts: usize, memories: usize) {
+    println!(
+        "\nProject memory: processes from their start to their end, {prompts} of each in turns, {memories} memories"
+    );
+    println!("  {:<28} {:>8} {:>8} {:>11} {:>8}", "", "p50 ms", "p95 ms", "p50/echo", "p50/true");
+}
+
+pub fn project(what: &str, ours: &[f64], floor: &Times, verdict: Option<Verdict>) {
+    let p50 = median(ours);
+    let verdict = verdict.map(|v| format!("   {v}")).unwrap_or_default();
+    println!(
+        "  {what:<28} {p50:>8.2} {:>8.2} {:>10.1}x {:>7.1}x{verdict}",
+        p95(ours),
+        p50 / median(&floor.echo),
+        p50 / median(&floor.nothing)
     );
 }
 

@@ -20,6 +20,8 @@ use std::collections::BTreeSet;
 use crate::text::normal;
 use token::{Kind, Tense, Token};
 
+pub use words::negates;
+
 /// Whether `a` and `b` say the same of the same subject.
 pub fn same_meaning(about: &About, a: &str, b: &str) -> bool {
     Said::new(a).means(about, b)

@@ -62,7 +62,7 @@ pub(super) fn is_soft(word: &str) -> bool {
 }
 
 /// Whether it says that something is not so, or no more.
-pub(super) fn negates(word: &str) -> bool {
+pub fn negates(word: &str) -> bool {
     static WORDS: LazyLock<HashSet<&str>> = LazyLock::new(|| set("not"));
     WORDS.contains(word) || word.ends_with("n't")
 }

@@ -38,16 +38,16 @@ pub struct NewFact {
     pub metadata: Value,
     /// Of its words and its subject, as [`spoken`](memory_index::rank::spoken) puts them.
     pub vector: Option<Vector>,
-    /// What it was elsewhere, and is to be here.
+    /// What it is to be known by, and since when, where that is not for the writer to say: it comes from elsewhere, say.
     pub brought: Option<Brought>,
 }
 
-/// What a fact that comes from elsewhere keeps.
+/// What a fact has from whoever brought it.
 #[derive(Clone, Debug)]
 pub struct Brought {
     pub id: Uuid,
     pub created_at: Timestamp,
-    /// How often it was recalled there.
+    /// How often it was recalled before.
     pub reference_count: i32,
 }
 

@@ -1,11 +1,13 @@
 //! Which memories say the same: groups in which each is like each other. Pure.
 //!
 //! Two texts are alike by the share of their words that both have (Dice's coefficient over words with their counts), and
-//! are never the same while their numbers differ: `port 8080` is not `port 8081`. Chains don't merge their ends, because
+//! are never the same while their numbers differ, or one denies what the other says: `port 8080` is not `port 8081`, and
+//! "always squash" is not "don't always squash". Chains don't merge their ends, because
 //! a group takes in only what is like all of it (complete linkage).
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use memory_index::same::negates;
 use memory_index::text::normal;
 
 /// A text, as it is compared.
@@ -15,6 +17,15 @@ struct Bag {
     /// Of all words.
     length: u32,
     numbers: Vec<String>,
+    /// How often it says no.
+    negations: usize,
+}
+
+impl Bag {
+    /// Whether it can say the same at all.
+    fn may_say(&self, other: &Self) -> bool {
+        self.numbers == other.numbers && self.negations == other.negations
+    }
 }
 
 /// Groups of at least two of these texts, by their places; the first of a group is its earliest. `least`: from 0 to 1.
@@ -58,8 +69,10 @@ pub(super) fn groups(texts: &[&str], least: f64) -> Vec<Vec<usize>> {
 fn bags(texts: &[&str]) -> Vec<Bag> {
     let mut ids: HashMap<String, u32> = HashMap::new();
     let bag = |text: &&str| {
-        let mut bag = Bag { words: HashMap::new(), length: 0, numbers: Vec::new() };
         let plain = normal(text);
+        let spoken = plain.split(|c: char| !c.is_alphanumeric() && c != '\'');
+        let negations = spoken.filter(|word| negates(word)).count();
+        let mut bag = Bag { words: HashMap::new(), length: 0, numbers: Vec::new(), negations };
         for word in plain.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty()) {
             let next = u32::try_from(ids.len()).unwrap_or(u32::MAX);
             let id = *ids.entry(word.to_owned()).or_insert(next);
@@ -93,7 +106,7 @@ fn alike_pairs(bags: &[Bag], least: f64) -> Vec<(usize, usize, f64)> {
             let others = holders.entry(*word).or_default();
             for other in others.iter().filter(|other| seen.insert(**other)) {
                 let share = share(&bags[*other], bag);
-                if share >= least && bags[*other].numbers == bag.numbers {
+                if share >= least && bags[*other].may_say(bag) {
                     pairs.push((*other, at, share));
                 }
             }
@@ -132,6 +145,8 @@ mod tests {
             "The retry limit of the queue is 5 because the vendor counts its calls",
             "The retry limit of the queue is 6, because the vendor counts calls",
             "the build needs libclang.",
+            "The build never needs libclang",
+            "The build doesn\u{2019}t need libclang",
         ];
         assert_eq!(groups(&texts, 0.75), [vec![0, 2], vec![1, 4]]);
         assert!(groups(&[], 0.5).is_empty() && groups(&["", ""], 0.5).is_empty());

@@ -2,7 +2,7 @@
 
 use memory::sql::Rows;
 use memory::sql::experiences::{self, Experience, Which};
-use memory::write::{NewFact, Outcome, Permanence, WriteError, bring_back, forget_facts, store_fact};
+use memory::write::{Brought, NewFact, Outcome, Permanence, WriteError, bring_back, forget_facts, store_fact};
 use project::record::ExperienceType;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -51,6 +51,9 @@ pub(super) async fn new_fact(request: &ProjectRequest<'_>, kind: ExperienceType,
         permanence: Permanence::Permanent,
         scope: request.project.scope.clone(),
         vector: request.house.vector(&predicate, content).await,
+        // People and models name a memory by the first characters of its id. All ids that a clock makes within a minute
+        // begin alike, so these are random.
+        brought: Some(Brought { id: Uuid::new_v4(), created_at: request.house.clock.now(), reference_count: 0 }),
         ..NewFact::new(SUBJECT, &predicate, content)
     }
 }

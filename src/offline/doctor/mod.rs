@@ -12,6 +12,7 @@ mod place;
 mod ports;
 mod postgres;
 mod programs;
+mod projects;
 mod server_log;
 mod settings;
 
@@ -125,6 +126,7 @@ pub async fn examine(overrides: &Overrides, environment: &Environment, models: b
         findings.extend(accounts::findings(config, &daemon).await);
     }
     findings.extend(ports::findings(config, butlers, &daemon));
+    findings.extend(projects::findings(config, butlers, &daemon));
     findings.extend(machine::findings(Some(config.spawner.sandbox)));
     Report::new(findings)
 }
