@@ -14,6 +14,9 @@ use project::tool::{Place, ProjectTool};
 /// About so many bytes of memories go to the daemon at once.
 const CHUNK: usize = 4 << 20;
 
+/// And so many memories: each part is one transaction, for which other writers wait.
+const MOST_RECORDS: usize = 500;
+
 /// The longest text that is read from standard input.
 const MOST: u64 = 16 << 20;
 
@@ -109,7 +112,8 @@ fn parts(export: Export, most: usize) -> Vec<Export> {
     let mut size = 0;
     for record in records {
         let own = bytes(&record);
-        if size > 0 && size + own > most {
+        let full = parts.last().is_some_and(|part| part.records.len() >= MOST_RECORDS);
+        if size > 0 && (size + own > most || full) {
             parts.push(head.clone());
             size = 0;
         }
@@ -187,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_large_export_goes_in_parts() {
-        for (most, count) in [(1, 3), (600, 2), (1 << 20, 1)] {
+        for (most, count) in [(1, 3), (450, 2), (1 << 20, 1)] {
             let parts = parts(export(&["1", "2", "3"]), most);
             assert_eq!(parts.len(), count, "{most}");
             let ids: Vec<_> = parts.iter().flat_map(|part| part.records.iter().map(|r| r.id.as_str())).collect();

@@ -90,18 +90,15 @@ pub async fn gone(rows: &mut dyn Rows, scope: &str) -> Result<Vec<Uuid>, StoreEr
     Ok(rows.rows(sql, &[&scope]).await?.iter().map(|row| row.get("id")).collect())
 }
 
-/// The fact of a scope with these words that was forgotten last, and not purged.
-pub(crate) async fn forgotten_alike(rows: &mut dyn Rows, scope: &str, hash: &str) -> Result<Option<Uuid>, StoreError> {
-    let sql = "SELECT id FROM memory_facts WHERE tenant_id = shared.tenant() AND scope = $1 AND content_hash = $2
-                 AND forgotten_at IS NOT NULL AND purged_at IS NULL ORDER BY forgotten_at DESC LIMIT 1";
-    Ok(rows.rows(sql, &[&scope, &hash]).await?.first().map(|row| row.get("id")))
+/// Which of these ids a scope's facts have, in whatever state.
+pub async fn known(rows: &mut dyn Rows, scope: &str, ids: &[Uuid]) -> Result<Vec<Uuid>, StoreError> {
+    let sql = "SELECT id FROM memory_facts WHERE tenant_id = shared.tenant() AND scope = $1 AND id = ANY($2)";
+    Ok(rows.rows(sql, &[&scope, &ids]).await?.iter().map(|row| row.get("id")).collect())
 }
 
-/// Which of these ids there are at all, in whatever state and scope, or stand as what a fact of the scope was elsewhere.
-pub async fn known(rows: &mut dyn Rows, scope: &str, ids: &[Uuid]) -> Result<Vec<Uuid>, StoreError> {
-    let sql = "SELECT id FROM memory_facts WHERE tenant_id = shared.tenant() AND id = ANY($2)
-               UNION SELECT (metadata ->> 'original_id')::uuid FROM memory_facts
-               WHERE tenant_id = shared.tenant() AND scope = $1 AND metadata ->> 'original_id' = ANY($2::uuid[]::text[])";
+/// Which of these ids facts of other scopes have, in whatever state.
+pub async fn taken(rows: &mut dyn Rows, scope: &str, ids: &[Uuid]) -> Result<Vec<Uuid>, StoreError> {
+    let sql = "SELECT id FROM memory_facts WHERE tenant_id = shared.tenant() AND scope <> $1 AND id = ANY($2)";
     Ok(rows.rows(sql, &[&scope, &ids]).await?.iter().map(|row| row.get("id")).collect())
 }
 

@@ -38,6 +38,11 @@ pub struct NewFact {
     pub metadata: Value,
     /// Of its words and its subject, as [`spoken`](memory_index::rank::spoken) puts them.
     pub vector: Option<Vector>,
+    /// It is held against what has the same words alone. Where one subject has thousands of facts under one predicate,
+    /// each would be read for the next.
+    pub by_words: bool,
+    /// Somebody says it again on purpose: that it was forgotten once does not keep it out.
+    pub again: bool,
     /// What it is to be known by, and since when, where that is not for the writer to say: it comes from elsewhere, say.
     pub brought: Option<Brought>,
 }

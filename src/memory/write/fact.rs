@@ -62,10 +62,12 @@ pub async fn store_fact(tx: &mut dyn Rows, origin: &Origin, fact: &NewFact) -> R
         (_, _, true) => "many",
         _ => "property",
     };
+    let hash = content_hash(&content);
+    let subject = if fact.by_words { format!("{}: {hash}", fact.subject) } else { fact.subject.clone() };
     let candidate = Candidate {
         said: Said::new(&content),
-        hash: content_hash(&content),
-        topic: topic_hash(&fact.scope, entity, &fact.subject, &predicate.name),
+        topic: topic_hash(&fact.scope, entity, &subject, &predicate.name),
+        hash,
         content,
         about: About::new(&fact.subject, &predicate.name),
         fact,
@@ -103,7 +105,7 @@ async fn decide(
         }
         return Ok(done(before.id, Outcome::Repeated));
     }
-    if forgotten(candidate, rivals) {
+    if !fact.again && forgotten(candidate, rivals) {
         return Err(WriteError::refused("forgotten", FORGOTTEN));
     }
     let told = rivals.iter().filter(|r| r.active && r.has_id(|id| origin.told.contains(id)));

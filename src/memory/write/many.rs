@@ -1,11 +1,9 @@
 //! What is done to many facts at once, as one event: it is taken back as a whole.
 
-use memory_index::text::content_hash;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{Kind, NewFact, Origin, WriteError};
-use crate::sql::experiences::forgotten_alike;
+use super::{Kind, Origin, WriteError};
 use crate::sql::facts::wordings;
 use crate::sql::{Rows, event, link, lock, now, patch, row};
 
@@ -80,16 +78,4 @@ pub async fn unite_facts(
 
 fn texts(list: &Value) -> Vec<String> {
     list.as_array().into_iter().flatten().filter_map(|t| t.as_str().map(str::to_owned)).collect()
-}
-
-/// Brings back a fact with the words of this one that was forgotten, with this one's tags besides its own; none where
-/// there is no such one.
-pub async fn bring_back(tx: &mut dyn Rows, origin: &Origin, fact: &NewFact) -> Result<Option<Uuid>, WriteError> {
-    lock(tx).await?;
-    let Some(id) = forgotten_alike(tx, &fact.scope, &content_hash(&fact.content)).await? else { return Ok(None) };
-    event(tx, origin, "restored", "fact", id, Some("it was said again"), json!({})).await?;
-    let given = json!({"forgotten_at": null, "validity": "active", "merged_into": null, "tags": fact.tags,
-        "importance": fact.importance.clamp(0.0, 10.0)});
-    patch(tx, Kind::Fact, id, given).await?;
-    Ok(Some(id))
 }

@@ -36,7 +36,7 @@ pub use confirm::confirm;
 pub use entities::merge_entities;
 pub use episode::{NewEpisode, StoredEpisode, store_episode};
 pub use fact::{StoredFact, store_fact};
-pub use many::{SameFacts, bring_back, forget_facts, unite_facts};
+pub use many::{SameFacts, forget_facts, unite_facts};
 pub use memory_index::Kind;
 pub use merge::{Judged, merge_facts};
 pub use rule::{NewRule, StoredRule, store_rule};

@@ -16,6 +16,9 @@ use super::records;
 use super::remember::new_fact;
 use super::request::ProjectRequest;
 
+/// The metadata's key for the id that a memory had elsewhere.
+const ORIGINAL: &str = "original_id";
+
 pub(super) async fn export(request: &ProjectRequest<'_>, rows: &mut dyn Rows) -> Result<Value, WriteError> {
     let scope = &request.project.scope;
     let mut facts = experiences::list(rows, scope, &Which::default()).await?;
@@ -41,16 +44,17 @@ pub(super) async fn import(request: &ProjectRequest<'_>, rows: &mut dyn Rows) ->
     let export = Export::read(&text).map_err(|e| wrong(format!("This is no export: {e}.")))?;
     let scope = &request.project.scope;
     let gone: HashSet<Uuid> = export.deleted.iter().map(|id| id_of(id)).collect();
-    let mut asked: Vec<Uuid> = Vec::new();
-    for record in &export.records {
-        asked.push(id_of(&record.id));
-        asked.extend(original(record).map(id_of));
-    }
-    let mut known: HashSet<Uuid> = experiences::known(rows, scope, &asked).await?.into_iter().collect();
-    let is_known = |record: &Record, known: &HashSet<Uuid>| {
-        let id = id_of(&record.id);
-        gone.contains(&id) || known.contains(&id) || original(record).is_some_and(|id| known.contains(&id_of(id)))
+    let asked: Vec<Uuid> = export.records.iter().map(|record| id_of(&record.id)).collect();
+    let taken: HashSet<Uuid> = experiences::taken(rows, scope, &asked).await?.into_iter().collect();
+    let here = |record: &Record| match id_of(&record.id) {
+        id if taken.contains(&id) => id_of(&format!("{id} in {scope}")),
+        id => id,
     };
+    let asked: Vec<Uuid> = export.records.iter().map(here).collect();
+    // Only an id says that something is known: what a file says besides of where a record came from may be anything.
+    let mut known: HashSet<Uuid> = experiences::known(rows, scope, &asked).await?.into_iter().collect();
+    let is_known =
+        |record: &Record, known: &HashSet<Uuid>| gone.contains(&id_of(&record.id)) || known.contains(&here(record));
     if request.args.flag("dry_run") {
         let skipped = export.records.iter().filter(|record| is_known(record, &known)).count();
         return Ok(json!({"would_import": export.records.len() - skipped, "would_skip": skipped, "dry_run": true}));
@@ -61,14 +65,14 @@ pub(super) async fn import(request: &ProjectRequest<'_>, rows: &mut dyn Rows) ->
             skipped += 1;
             continue;
         }
-        match take_in(request, rows, record).await {
+        match take_in(request, rows, record, here(record)).await {
             Ok(Outcome::Stored) => imported += 1,
             // The same words are here under another id.
             Ok(_) | Err(WriteError::Refused { code: "forgotten", .. }) => skipped += 1,
             Err(WriteError::Refused { message, .. }) => errors.push(json!({"id": record.id, "error": message})),
             Err(e) => return Err(e),
         }
-        known.insert(id_of(&record.id));
+        known.insert(here(record));
     }
     let here = experiences::of(rows, scope, &gone.into_iter().collect::<Vec<_>>()).await?;
     let ids: Vec<Uuid> = here.iter().map(|fact| fact.id).collect();
@@ -77,31 +81,36 @@ pub(super) async fn import(request: &ProjectRequest<'_>, rows: &mut dyn Rows) ->
         "deleted": forgotten.map_or(0, |(_, count)| count)}))
 }
 
-async fn take_in(request: &ProjectRequest<'_>, rows: &mut dyn Rows, record: &Record) -> Result<Outcome, WriteError> {
+/// Takes in a record under this id: its own, unless another project of this household has that.
+async fn take_in(
+    request: &ProjectRequest<'_>,
+    rows: &mut dyn Rows,
+    record: &Record,
+    id: Uuid,
+) -> Result<Outcome, WriteError> {
     // Types that only other programs have are context.
     let kind = ExperienceType::read(&record.experience_type).map_or(ExperienceType::Context, |(kind, _)| kind);
     let created_at: Timestamp = record.created_at.parse().unwrap_or_else(|_| request.house.clock.now());
-    let given: BTreeMap<String, String> = record
+    let mut given: BTreeMap<String, String> = record
         .metadata
         .iter()
         .map(|(name, value)| (name.clone(), value.as_str().map_or_else(|| value.to_string(), str::to_owned)))
         .collect();
+    if id != id_of(&record.id) {
+        given.entry(ORIGINAL.to_owned()).or_insert_with(|| record.id.clone());
+    }
     let fact = NewFact {
         importance: (record.importance * 10.0).clamp(0.0, 10.0),
         tags: tags_of(&json!(record.tags))?,
         metadata: records::metadata(given, record.is_failure, record.is_anomaly),
         brought: Some(Brought {
-            id: id_of(&record.id),
+            id,
             created_at: created_at.min(request.house.clock.now()),
             reference_count: i32::try_from(record.access_count.max(0)).unwrap_or(i32::MAX),
         }),
         ..new_fact(request, kind, &record.content).await
     };
     Ok(store_fact(rows, &request.origin, &fact).await?.status)
-}
-
-fn original(record: &Record) -> Option<&str> {
-    record.metadata.get("original_id").and_then(Value::as_str).filter(|id| !id.is_empty())
 }
 
 /// An id as it is kept: an id that is none of ours becomes one, always the same.

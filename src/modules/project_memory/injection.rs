@@ -30,6 +30,9 @@ struct Candidate {
     relevance: f64,
 }
 
+/// What has fewer characters says too little without being asked for.
+const LEAST_CHARACTERS: usize = 20;
+
 /// How many tokens a fact takes with its line, about.
 fn tokens(fact: &Experience) -> usize {
     fact.content.chars().take(400).count() / 4 + 12
@@ -98,13 +101,21 @@ async fn candidates(
     if !tags.is_empty() {
         let which = Which { tags, limit: i64::try_from(LOOKED_AT).ok(), ..Which::default() };
         let listed = experiences::list(rows, &request.project.scope, &which).await?;
-        return Ok(listed.into_iter().map(|fact| Candidate { fact, relevance: 1.0 }).collect());
+        let worth = listed.into_iter().filter(says_something);
+        return Ok(worth.map(|fact| Candidate { fact, relevance: 1.0 }).collect());
     }
     let Some(text) = query.text("text") else { return Ok(Vec::new()) };
     let hits = ranked(request, text, Mode::Hybrid, LOOKED_AT).await?;
     let found = fitting(request, rows, &hits).await?;
-    let fits = found.into_iter().map(|f| Candidate { relevance: rounded(f.parts.relevance), fact: f.fact });
+    let fits = found
+        .into_iter()
+        .filter(|f| says_something(&f.fact))
+        .map(|f| Candidate { relevance: rounded(f.parts.relevance), fact: f.fact });
     Ok(fits.filter(|candidate| candidate.relevance >= floor).collect())
+}
+
+fn says_something(fact: &Experience) -> bool {
+    fact.content.trim().chars().count() >= LEAST_CHARACTERS
 }
 
 pub(super) async fn forget_session(request: &ProjectRequest<'_>, rows: &mut dyn Rows) -> Result<Value, WriteError> {

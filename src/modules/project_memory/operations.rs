@@ -11,6 +11,7 @@ use super::arguments::{Arguments, wrong};
 use super::request::{Caller, ProjectMemory, ProjectRequest};
 use super::{exchange, find, injection, look, remember, sql, upkeep};
 use ::tools::ToolError;
+use base::crash;
 
 /// Operations that change something, and so need a transaction.
 const WRITES: &[&str] = &[
@@ -73,10 +74,12 @@ impl ProjectMemory {
                 let mut lease = self.store.lease(context).await?;
                 let mut tx = lease.begin().await.map_err(StoreError::query("beginning"))?;
                 let done = perform(&request, op, &mut tx).await;
+                crash::point("project.performed");
                 match done {
                     Ok(_) => tx.commit().await.map_err(StoreError::query("remembering"))?,
                     Err(_) => drop(tx.rollback().await),
                 }
+                crash::point("project.committed");
                 done
             }
             (Caller::Program(context), false) => {

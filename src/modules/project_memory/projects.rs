@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use base::TenantId;
-use memory::sql::{Rows, take_lock};
+use memory::sql::Rows;
 use memory::write::WriteError;
 use project::wire::Identity;
 use uuid::Uuid;
@@ -47,7 +47,7 @@ impl Projects {
     /// The project of an identity; one that nobody knows yet is made. Runs in a transaction that its caller commits.
     pub async fn of(rows: &mut dyn Rows, by: &Identity) -> Result<Project, WriteError> {
         // Two first requests at once make one project.
-        take_lock(rows).await?;
+        sql::lock(rows).await?;
         let found = match by.id {
             Some(id) => sql::by_id(rows, id).await?,
             None => None,

@@ -11,6 +11,9 @@ pub(super) const TODO: &str = "todo";
 /// What stands before a branch's name in its tag.
 pub(super) const BRANCH: &str = "branch:";
 
+/// So many bytes are kept beside a memory's text; the rest is left out.
+const MOST_METADATA: usize = 8 << 10;
+
 /// Keys of the metadata that are no text and no part of what was given.
 const IS_FAILURE: &str = "is_failure";
 const IS_ANOMALY: &str = "is_anomaly";
@@ -60,7 +63,16 @@ pub(super) fn importance(fact: &Experience) -> f64 {
 
 /// The metadata of a fact: texts that were given, and what kind of experience it was.
 pub(super) fn metadata(given: impl IntoIterator<Item = (String, String)>, failure: bool, anomaly: bool) -> Value {
-    let mut all: serde_json::Map<String, Value> = given.into_iter().map(|(name, value)| (name, json!(value))).collect();
+    // The database knows no such character.
+    let clean = |text: String| text.replace('\0', "");
+    let mut left = MOST_METADATA;
+    let mut all = serde_json::Map::new();
+    for (name, value) in given.into_iter().map(|(name, value)| (clean(name), clean(value))) {
+        left = left.saturating_sub(name.len() + value.len());
+        if left > 0 {
+            all.insert(name, json!(value));
+        }
+    }
     for (name, flag) in [(IS_FAILURE, failure), (IS_ANOMALY, anomaly)] {
         all.remove(name);
         if flag {

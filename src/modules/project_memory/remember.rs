@@ -2,7 +2,7 @@
 
 use memory::sql::Rows;
 use memory::sql::experiences::{self, Experience, Which};
-use memory::write::{Brought, NewFact, Outcome, Permanence, WriteError, bring_back, forget_facts, store_fact};
+use memory::write::{Brought, NewFact, Outcome, Permanence, WriteError, forget_facts, store_fact};
 use project::record::ExperienceType;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -41,7 +41,7 @@ pub(super) async fn remember(request: &ProjectRequest<'_>, rows: &mut dyn Rows) 
         metadata: records::metadata(given, failure, anomaly),
         ..new_fact(request, kind, content).await
     };
-    take_in(request, rows, &fact).await
+    take_in(request, rows, fact).await
 }
 
 /// A fact of the caller's project.
@@ -49,6 +49,7 @@ pub(super) async fn new_fact(request: &ProjectRequest<'_>, kind: ExperienceType,
     let predicate = kind.as_str().to_lowercase();
     NewFact {
         permanence: Permanence::Permanent,
+        by_words: true,
         scope: request.project.scope.clone(),
         vector: request.house.vector(&predicate, content).await,
         // People and models name a memory by the first characters of its id. All ids that a clock makes within a minute
@@ -58,18 +59,12 @@ pub(super) async fn new_fact(request: &ProjectRequest<'_>, kind: ExperienceType,
     }
 }
 
-async fn take_in(request: &ProjectRequest<'_>, rows: &mut dyn Rows, fact: &NewFact) -> Result<Value, WriteError> {
-    match store_fact(rows, &request.origin, fact).await {
-        Ok(stored) => Ok(json!({"id": stored.id, "status": word(stored.status)})),
-        // Somebody who says it again after it was forgotten wants it back; a program that reads transcripts does not.
-        Err(WriteError::Refused { code: "forgotten", .. }) if !fact.tags.iter().any(|tag| tag == AUTO) => {
-            match bring_back(rows, &request.origin, fact).await? {
-                Some(id) => Ok(json!({"id": id, "status": "restored"})),
-                None => Err(wrong("The same was forgotten, and stands otherwise now. Say it in other words.")),
-            }
-        }
-        Err(e) => Err(e),
-    }
+async fn take_in(request: &ProjectRequest<'_>, rows: &mut dyn Rows, fact: NewFact) -> Result<Value, WriteError> {
+    // Somebody who says it again after it was forgotten wants it back; a program that reads transcripts does not. It
+    // comes back under another id: elsewhere the old one may be known as forgotten.
+    let fact = NewFact { again: !fact.tags.iter().any(|tag| tag == AUTO), ..fact };
+    let stored = store_fact(rows, &request.origin, &fact).await?;
+    Ok(json!({"id": stored.id, "status": word(stored.status)}))
 }
 
 /// `stored`, `confirmed` (it was known), `known`, `repeated`.
@@ -178,7 +173,7 @@ pub(super) async fn add_todo(request: &ProjectRequest<'_>, rows: &mut dyn Rows) 
         metadata: records::metadata([status], false, false),
         ..new_fact(request, ExperienceType::Context, content).await
     };
-    take_in(request, rows, &fact).await
+    take_in(request, rows, fact).await
 }
 
 #[cfg(test)]

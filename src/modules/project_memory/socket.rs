@@ -8,6 +8,7 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use memory::write::WriteError;
@@ -23,6 +24,8 @@ use base::{Clock, RequestContext, TenantId, Trust, task};
 
 /// So many programs are served at once; more wait.
 const MOST_CONNECTIONS: usize = 128;
+/// Who has no request for so long is let go.
+const IDLE: Duration = Duration::from_secs(60);
 /// As requests and events name it.
 const CHANNEL: &str = "project";
 
@@ -124,8 +127,11 @@ async fn serve(stream: UnixStream, memory: &ProjectMemory, clock: &Clock) -> io:
     let mut line = Vec::new();
     loop {
         line.clear();
-        let read = (&mut reader).take(MAX_LINE as u64 + 1).read_until(b'\n', &mut line).await?;
-        if read == 0 {
+        let mut bounded = (&mut reader).take(MAX_LINE as u64 + 1);
+        let read = tokio::time::timeout(IDLE, bounded.read_until(b'\n', &mut line));
+        // Who says nothing for long makes room for others, and connects anew.
+        let Ok(read) = read.await else { return Ok(()) };
+        if read? == 0 {
             return Ok(());
         }
         if line.len() > MAX_LINE {

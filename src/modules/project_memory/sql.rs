@@ -15,6 +15,12 @@ store::row! {
     }
 }
 
+/// Lets one transaction at a time look for a project and make it. What is done to memories does not wait for this.
+pub(super) async fn lock(rows: &mut dyn Rows) -> Result<(), StoreError> {
+    let sql = "SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || ': projects', 0))";
+    rows.rows(sql, &[]).await.map(drop)
+}
+
 /// The project of this id.
 pub(super) async fn by_id(rows: &mut dyn Rows, id: Uuid) -> Result<Option<ProjectRow>, StoreError> {
     let found =
@@ -29,12 +35,12 @@ pub(super) async fn by_name(rows: &mut dyn Rows, name: &str) -> Result<Vec<Proje
     Ok(rows.rows(sql, &[&name]).await?.iter().map(ProjectRow::from).collect())
 }
 
-/// The project that is known by this: the same commit and origin; the same commit where one of both came from nowhere
-/// yet; the same origin, whose history was rewritten; or, of what has neither, the same directory.
+/// The project that is known by this: the same commit and origin; the same commit in the same directory where one of
+/// both came from nowhere yet; the same origin, whose history was rewritten; or, of what has neither, the same directory.
 pub(super) async fn by_identity(rows: &mut dyn Rows, by: &Identity) -> Result<Option<ProjectRow>, StoreError> {
     let sql = "SELECT p.id, p.name FROM project_identities i JOIN projects p ON p.id = i.project_id
                WHERE i.tenant_id = shared.tenant() AND CASE
-                   WHEN $1 <> '' AND i.root_commit = $1 THEN i.origin = $2 OR i.origin = '' OR $2 = ''
+                   WHEN $1 <> '' AND i.root_commit = $1 THEN i.origin = $2 AND $2 <> '' OR i.directory = $3
                    WHEN $2 <> '' THEN i.origin = $2
                    ELSE $1 = '' AND i.root_commit = '' AND i.origin = '' AND i.directory = $3 END
                ORDER BY (i.root_commit = $1 AND i.origin = $2) DESC, (i.root_commit = $1) DESC, i.created_at, p.id LIMIT 1";
@@ -56,15 +62,12 @@ pub(super) async fn make(rows: &mut dyn Rows, name: &str) -> Result<ProjectRow, 
     made.first().map(ProjectRow::from).ok_or_else(|| StoreError::Unexpected("a project was not made".into()))
 }
 
-/// What stands in the columns: the directory only where nothing else tells.
+/// What stands in the columns. The directory tells clones without an origin apart: all that were made of one template
+/// have its first commit.
 fn columns(by: &Identity) -> (&str, &str, String) {
     let root = by.root_commit.as_deref().unwrap_or_default();
     let origin = by.origin.as_deref().unwrap_or_default();
-    let directory = match (&by.directory, root.is_empty() && origin.is_empty()) {
-        (_, false) => String::new(),
-        (Some(directory), true) => directory.clone(),
-        (None, true) => format!("name:{}", by.name),
-    };
+    let directory = by.directory.clone().unwrap_or_else(|| format!("name:{}", by.name));
     (root, origin, directory)
 }
 

@@ -15,6 +15,7 @@ use super::request::ProjectRequest;
 /// An audit shows so many groups.
 const SHOWN_GROUPS: usize = 10;
 const PREVIEW: usize = 100;
+const LEAST_ALIKE: f64 = 0.3;
 
 /// Facts that say the same: the one that stays, and the others.
 struct Group<'a> {
@@ -52,8 +53,17 @@ fn groups(facts: &[Experience], least: f64) -> Vec<Group<'_>> {
     alike::groups(&texts, least).into_iter().map(group).collect()
 }
 
-pub(super) async fn audit(request: &ProjectRequest<'_>, rows: &mut dyn Rows) -> Result<Value, WriteError> {
+/// How alike memories must be. Below a third all would be held against all.
+fn least_alike(request: &ProjectRequest<'_>) -> Result<f64, WriteError> {
     let least = request.args.share("threshold", DEFAULT_ALIKE)?;
+    if least < LEAST_ALIKE {
+        return Err(wrong(format!("`threshold` is at least {LEAST_ALIKE}: texts less alike don't say the same.")));
+    }
+    Ok(least)
+}
+
+pub(super) async fn audit(request: &ProjectRequest<'_>, rows: &mut dyn Rows) -> Result<Value, WriteError> {
+    let least = least_alike(request)?;
     let facts = memories(request, rows).await?;
     Ok(report(&facts, &groups(&facts, least)))
 }
@@ -80,7 +90,7 @@ fn report(facts: &[Experience], groups: &[Group<'_>]) -> Value {
 }
 
 pub(super) async fn dedup(request: &ProjectRequest<'_>, rows: &mut dyn Rows) -> Result<Value, WriteError> {
-    let least = request.args.share("threshold", DEFAULT_ALIKE)?;
+    let least = least_alike(request)?;
     memory::sql::take_lock(rows).await?;
     let facts = memories(request, rows).await?;
     let groups = groups(&facts, least);
