@@ -113,6 +113,8 @@ impl Git {
         if let Some(repository) = &self.repository {
             command.arg("--git-dir").arg(repository);
         }
+        // A directory that was fetched and looks like a repository is none: its settings would name programs to run.
+        command.args(["-c", "safe.bareRepository=explicit"]);
         for setting in &self.settings {
             command.args(["-c", setting]);
         }

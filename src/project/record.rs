@@ -76,6 +76,9 @@ pub struct Record {
     pub rest: BTreeMap<String, Value>,
 }
 
+/// The tag of what every session is told at its start.
+pub const CHEAT_SHEET: &str = "cheat-sheet";
+
 /// The value of `format` in an export.
 pub const FORMAT: &str = "wt-memory-export";
 /// The value of `version`.

@@ -11,7 +11,7 @@ use rmcp::model::{
 use rmcp::service::{RequestContext, RoleServer};
 use rmcp::transport::stdio_pipes;
 use rmcp::{ErrorData, ServiceExt};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::super::Outcome;
 use super::super::problem::{FAILED, Problem};
@@ -62,7 +62,15 @@ impl MemoryServer {
 
     fn answer(&self, tool: &ProjectTool, args: &Map<String, Value>) -> CallToolResult {
         match self.call(tool, args) {
-            Ok(value) => CallToolResult::success(vec![ContentBlock::text(value.to_string())]),
+            Ok(value) => {
+                let mut result = CallToolResult::success(vec![ContentBlock::text(value.to_string())]);
+                if !value.is_object() {
+                    // The Gemini CLI takes a text that is JSON for structured content where there is none, and then
+                    // refuses all but an object.
+                    result.structured_content = Some(json!({"result": value}));
+                }
+                result
+            }
             Err(error) => {
                 let told = Problem::from(error).to_json();
                 CallToolResult::error(vec![ContentBlock::text(told.to_string())])

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::input::Input;
 use super::{DEADLINE, Daemon, HookError, Report, STOP_DEADLINE, Surroundings};
 use super::{block, clean, commit, recent, stop};
+use crate::record::CHEAT_SHEET;
 
 /// Memories less relevant than this are not injected.
 pub const FLOOR: f64 = 0.35;
@@ -15,8 +16,6 @@ pub const FLOOR: f64 = 0.35;
 pub const BUDGET_AT_START: u64 = 700;
 /// What may be injected at any other event, in tokens.
 pub const BUDGET: u64 = 400;
-/// Marks the memories of which the cheat sheet is made.
-pub const CHEAT_SHEET: &str = "cheat-sheet";
 
 /// So many characters of a prompt, or of a subagent's task, are searched for.
 const PROMPT: usize = 2000;
@@ -261,8 +260,11 @@ fn tell(
             }
         }
     }
+    let rules = block::rules(&rules);
+    // What must be said is said whatever becomes of the question; more is said in its place.
+    say(event, rules.clone(), reports);
     let lines = ask(event, input, json!([{"text": what.text, "limit": what.limit}]), BUDGET, daemon)?;
-    say(event, block::together([block::rules(&rules), block::memory(what.heading, &lines)]), reports);
+    say(event, block::together([rules, block::memory(what.heading, &lines)]), reports);
     // Afterwards: else the commit would be what is found for its own command. What was said is printed in any case.
     if let Some(message) = &what.commit {
         daemon

@@ -17,7 +17,7 @@ mod state;
 mod stop;
 mod transcript;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -133,11 +133,17 @@ pub fn run(event: &str, input: &str, data_dir: Option<&Path>) -> Option<String> 
         let place = ProjectPlace::of(&input.directory(), None)?;
         let question =
             if event == Event::Stop { STOP_QUESTION } else { until.saturating_duration_since(Instant::now()) };
-        let connection = Connection::open(data_dir.as_deref(), question)?;
         let (top, name) = (place.top.clone(), place.identity.name.clone());
         let rules = |prompt: &str| rules_of(&top, prompt);
         let around = Surroundings { top: &top, name: &name, rules: &rules, until, state: kept.as_ref() };
-        events::perform(event, &input, work, &around, &mut Asker { connection, place }, reports)
+        events::perform(
+            event,
+            &input,
+            work,
+            &around,
+            &mut Asker { connection: None, data_dir, question, place },
+            reports,
+        )
     })
 }
 
@@ -186,13 +192,21 @@ fn within(
 
 /// The daemon at the other end of the socket.
 struct Asker {
-    connection: Connection,
+    /// Opened by the first question: some of what a hook says needs no daemon.
+    connection: Option<Connection>,
+    data_dir: Option<PathBuf>,
+    /// How long each question may take.
+    question: Duration,
     place: ProjectPlace,
 }
 
 impl Daemon for Asker {
     fn ask(&mut self, op: &str, args: Value) -> Result<Value, ConnectionError> {
-        let (project, result) = self.connection.ask(&self.place, op, args)?;
+        let connection = match &mut self.connection {
+            Some(connection) => connection,
+            None => self.connection.insert(Connection::open(self.data_dir.as_deref(), self.question)?),
+        };
+        let (project, result) = connection.ask(&self.place, op, args)?;
         if self.place.identity.id != Some(project) {
             // Without it the next hook reads the same from the repository again.
             let _ = self.place.keep(project);

@@ -48,6 +48,11 @@ fn of_ssh(url: &str) -> Option<(&str, &str)> {
     // `[host:22]:path` names the port.
     let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
     let host = inner.filter(|inner| inner.matches(':').count() < 2).unwrap_or(host);
+    // A path below the home of one of several users; hosts of many repositories have one user, who is called so.
+    let user = url[..login].trim_end_matches('@');
+    if !user.is_empty() && user != "git" && inner.is_none() && !path.starts_with('/') {
+        return Some((&url[..login + colon], path));
+    }
     Some((host.strip_suffix(":22").unwrap_or(host), path))
 }
 

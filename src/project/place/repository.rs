@@ -24,7 +24,11 @@ pub struct Repository {
 
 impl Repository {
     /// The repository that a directory, which is canonical, belongs to: the nearest one. A submodule is one of its own.
+    ///
+    /// A bare one counts only where no working tree is around it: what lies in a tree was fetched with it, and may only
+    /// look like a repository.
     pub fn around(directory: &Path) -> Result<Option<Self>, PlaceError> {
+        let mut bare = None;
         for top in directory.ancestors() {
             let entry = top.join(".git");
             match fs::metadata(&entry) {
@@ -41,11 +45,11 @@ impl Repository {
                 Err(_) => {}
             }
             // A bare one, or the inside of one.
-            if is_repository(top) {
-                return Self::at(top, top).map(Some);
+            if bare.is_none() && is_repository(top) {
+                bare = Some(top);
             }
         }
-        Ok(None)
+        bare.map(|top| Self::at(top, top)).transpose()
     }
 
     fn at(top: &Path, git_dir: &Path) -> Result<Self, PlaceError> {
@@ -132,6 +136,8 @@ pub fn root_commit(top: &Path, common_dir: &Path) -> Option<String> {
         return None;
     }
     let git = Git::at(top).with("GIT_NO_REPLACE_OBJECTS", "1");
+    // Git takes a bare one only from somebody who names it.
+    let git = if top == common_dir { git.on(common_dir) } else { git };
     let roots = git.text(&["rev-list", "--max-parents=0", "HEAD"]).ok()?;
     roots.lines().map(str::trim).filter(|root| !root.is_empty()).min().map(str::to_owned)
 }

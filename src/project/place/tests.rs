@@ -83,14 +83,35 @@ fn worktrees_of_a_bare_repository_are_called_like_it() {
     repository(&path.join("origin"), "one");
     git(&path, &["clone", "-q", "--bare", "origin", "api.git"]);
     git(&path, &["clone", "-q", "--bare", "origin", "web/.bare"]);
-    git(&path.join("api.git"), &["worktree", "add", "-q", "-b", "x", "../x"]);
-    git(&path.join("web/.bare"), &["worktree", "add", "-q", "-b", "x", "../x"]);
+    for (bare, tree) in [("api.git", "x"), ("web/.bare", "web/x")] {
+        let (bare, tree) = (path.join(bare), path.join(tree).display().to_string());
+        Git::at(&path).on(&bare).text(&["worktree", "add", "-q", "-b", "x", &tree]).unwrap();
+    }
     fs::write(path.join("web/.git"), "gitdir: ./.bare\n").unwrap();
     let name = |at: &str| of(&path.join(at)).identity.name;
     assert_eq!((name("x"), name("api.git"), name("api.git/objects")), ("api".into(), "api".into(), "api".into()));
     assert_eq!((name("web"), name("web/x"), name("web/.bare")), ("web".into(), "web".into(), "web".into()));
     assert_eq!(of(&path.join("web")).identity, of(&path.join("web/x")).identity);
     assert_eq!(name("origin/.git"), "origin");
+}
+
+/// What was fetched can't make git run a program by looking like a repository with settings of its own.
+#[test]
+fn a_directory_that_only_looks_like_a_repository_is_none() {
+    let (_dir, path) = scratch();
+    let app = path.join("app");
+    let root = repository(&app, "app");
+    let docs = app.join("docs");
+    git(&path, &["init", "-q", "--bare", &docs.display().to_string()]);
+    let ran = path.join("ran");
+    fs::write(
+        docs.join("config"),
+        format!("[core]\n\tbare = false\n\tworktree = ..\n\tfsmonitor = \"touch {};\"\n", ran.display()),
+    )
+    .unwrap();
+    assert_eq!((of(&docs).identity, of(&docs).top), (of(&app).identity, app));
+    assert_eq!(of(&docs).identity.root_commit, Some(root));
+    assert!(Git::at(&docs).text(&["status"]).is_err() && !ran.exists());
 }
 
 #[test]

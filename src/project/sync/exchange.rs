@@ -89,10 +89,15 @@ impl<'a> Exchange<'a> {
 
     /// Whose memories are there in a commit of the branch, by name.
     pub fn sources(&self, commit: &str) -> Result<Vec<String>, SyncError> {
-        let listed = self.git.text(&["ls-tree", "-r", "-z", "--name-only", "--full-tree", commit])?;
-        let identity = |path: &str| {
+        let listed = self.git.text(&["ls-tree", "-r", "-z", "-l", "--full-tree", commit])?;
+        let identity = |entry: &str| {
+            let (about, path) = entry.split_once('\t')?;
+            let mut about = about.split_ascii_whitespace();
+            let (mode, size) = (about.next()?, about.nth(2)?.parse::<usize>().ok()?);
             let identity = path.strip_suffix(FILE)?.strip_suffix('/')?;
-            (identity.split('/').count() == 2).then(|| identity.to_owned())
+            let is_file = mode == "100644" && size <= LONGEST_FILE;
+            (is_file && identity.split('/').count() == 2 && identity.split('/').all(is_name))
+                .then(|| identity.to_owned())
         };
         let mut sources: Vec<String> = listed.split('\0').filter_map(identity).collect();
         sources.sort_unstable();
@@ -104,6 +109,15 @@ impl<'a> Exchange<'a> {
         let bytes = self.git.bytes(&["show", &format!("{commit}:{identity}/{FILE}")], &[])?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
+}
+
+/// The longest file of memories that is read.
+const LONGEST_FILE: usize = 64 << 20;
+
+/// Whether it may be a part of an identity. Whoever can push may name files as they like; such a name is printed.
+fn is_name(part: &str) -> bool {
+    let is_fine = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_.".contains(c);
+    !part.is_empty() && !part.starts_with(['.', '-']) && part.chars().all(is_fine)
 }
 
 /// The commit that a name of a repository stands for.

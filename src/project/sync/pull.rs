@@ -7,7 +7,7 @@ use super::outgoing::{import, names_of};
 use super::state::State;
 use super::{BRANCH, Daemon, SyncError, SyncReport};
 use crate::connection::ConnectionError;
-use crate::record::Export;
+use crate::record::{CHEAT_SHEET, Export, Record};
 
 /// Whose file it is, and what stands in it.
 type Source = (String, Export);
@@ -67,6 +67,13 @@ fn read(
     Ok(sources)
 }
 
+/// What is told at each start is for this developer alone to say. Of others it is told where it fits.
+fn demote(record: &mut Record, from: &str) {
+    for tag in record.tags.iter_mut().filter(|tag| *tag == CHEAT_SHEET) {
+        *tag = format!("{CHEAT_SHEET}:{from}");
+    }
+}
+
 /// Gives the daemon one file after the other; returns how many it took.
 fn take_in(daemon: &mut dyn Daemon, sources: Vec<Source>, report: &mut SyncReport) -> Result<usize, SyncError> {
     // Somebody who has not pulled yet still has what another has forgotten. Whose file comes first must not matter.
@@ -75,6 +82,7 @@ fn take_in(daemon: &mut dyn Daemon, sources: Vec<Source>, report: &mut SyncRepor
     for (id, mut export) in sources {
         let before = export.records.len();
         export.records.retain(|record| !names_of(record).any(|name| deleted.contains(name)));
+        export.records.iter_mut().for_each(|record| demote(record, &id));
         export.count = export.records.len();
         let passed_over = (before - export.records.len()) as u64;
         match import(daemon, export) {

@@ -19,6 +19,10 @@ const SHAPES: &[&str] = &[
     r"\bAIza[0-9A-Za-z_-]{35}",
     r"\b(sk|rk|pk)_(live|test)_[A-Za-z0-9]{10,}",
     r"\bnpm_[A-Za-z0-9]{36}\b",
+    r"(?i)\bhooks\.slack\.com/services/\S{8,}",
+    r"(?i)\bdiscord(app)?\.com/api/webhooks/\S{8,}",
+    r"\s(-u|--user)[ =]?[^\s:]+:[^\s:]{4,}",
+    r"\bmysql\b.*\s-p[^\s-]\S{3,}",
     r"\bpypi-[A-Za-z0-9_-]{50,}",
     r"\bhf_[A-Za-z0-9]{30,}",
     r"\bdop_v1_[a-f0-9]{64}\b",
@@ -33,7 +37,7 @@ const SK: &str = r"\bsk-[A-Za-z0-9_-]{20,}";
 const BEARER: &str = r"(?i)\bbearer\s+([A-Za-z0-9._~+/=-]{20,})";
 /// A name that says what its value is.
 const NAMED: &str = concat!(
-    r#"(?i)(?:^|[^a-z0-9])(?:[a-z0-9]+[_-])*"#,
+    r#"(?i)(?:^|[^a-z0-9])[a-z0-9_-]*"#,
     r#"(?:password|passwd|passphrase|pwd|secret|token|api[_-]?key|apikey|access[_-]?key|secret[_-]?key|private[_-]?key|"#,
     r#"client[_-]?secret|credentials?)["'`]?\s*(=|:=|:)\s*(["'`]?)([^\s"'`,;]{4,})"#,
 );

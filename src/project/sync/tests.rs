@@ -121,6 +121,11 @@ fn git(at: &Path, arguments: &[&str]) -> String {
     Git::at(at).text(arguments).unwrap()
 }
 
+/// Git at the bare origin, which it takes only from somebody who names it.
+fn of_origin(path: &Path, arguments: &[&str]) -> String {
+    Git::at(path).on(&path.join("origin.git")).text(arguments).unwrap()
+}
+
 /// A bare origin with one commit.
 fn origin() -> (TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
@@ -144,7 +149,7 @@ fn machine(path: &Path, user: &str) -> Machine {
 
 fn file_of(path: &Path, machine: &Machine) -> Export {
     let name = format!("{BRANCH}:{}/memories.json", machine.identity());
-    Export::read(&git(&path.join("origin.git"), &["show", &name])).unwrap()
+    Export::read(&of_origin(&path, &["show", &name])).unwrap()
 }
 
 #[test]
@@ -174,7 +179,7 @@ fn in_turn() {
     let text = shown.lines.join("\n");
     assert!(text.contains(&format!("  {} (you)\n  {}", ada.identity(), bob.identity())), "{text}");
     assert!(text.contains("  Push: 2") && text.contains("  Pull: 2"), "{text}");
-    let log = git(&path.join("origin.git"), &["log", "--format=%s %an", BRANCH]);
+    let log = of_origin(&path, &["log", "--format=%s %an", BRANCH]);
     assert_eq!(log.lines().count(), 2, "{log}");
     assert!(log.lines().all(|line| line.starts_with("sync: ")), "{log}");
 }
@@ -345,7 +350,7 @@ fn secrets_stay() {
     assert!(report.lines[1].starts_with("1 memory ") && report.lines[1].ends_with(": a1"), "{:?}", report.lines);
     let ids: Vec<String> = file_of(&path, &ada).records.into_iter().map(|record| record.id).collect();
     assert_eq!(ids, ["a2"]);
-    let objects = git(&path.join("origin.git"), &["log", "-p", "--all"]);
+    let objects = of_origin(&path, &["log", "-p", "--all"]);
     assert!(objects.contains("deploys need a tag") && !objects.contains("swordfish"));
     assert_eq!(ada.memories.ids(), ["a1", "a2"]);
 }

@@ -286,11 +286,15 @@ fn format_error(error: &FormatError) -> String {
 pub fn sync(world: &dyn World, words: &Words, reply: &mut Reply) -> Done {
     let (from, force) = (words.value("--from"), words.has("--force"));
     let lines = match words.first() {
-        None => world.exchange(Exchange::Both, force)?.lines,
+        None => match &words.unknown {
+            // Whoever wanted to see what would happen must not have it happen.
+            Some(flag) => return Err(super::words::WordsError::Unknown(flag.clone()).into()),
+            None => world.exchange(Exchange::Both, force)?.lines,
+        },
         Some("push") => world.exchange(Exchange::Push, force)?.lines,
         Some("pull") => world.exchange(Exchange::Pull { from }, force)?.lines,
         Some("status") => world.sync_status()?.lines,
-        Some(other) => return Err(refused(format!("Unknown sync subcommand '{other}': push, pull or status"))),
+        Some(other) => return Err(refused(format!("unknown sync subcommand '{other}': push, pull or status"))),
     };
     lines.iter().for_each(|line| reply.say(line));
     Ok(())

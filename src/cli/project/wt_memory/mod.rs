@@ -55,7 +55,8 @@ pub enum WtError {
     /// What was typed makes no sense, or was not confirmed.
     #[error("{0}")]
     Refused(String),
-    #[error("{}", .0.sentence())]
+    // As a part of a line, like all that wt-memory says of failures: scripts look for its words.
+    #[error("{}.", .0.to_string().trim_end_matches('.'))]
     Project(#[from] ProjectError),
 }
 

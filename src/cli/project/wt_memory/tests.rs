@@ -153,7 +153,7 @@ fn what_makes_no_sense_is_refused_with_its_reason() {
         ("import", "file path required"),
         ("import /no/such/file", "file not found"),
         ("import x --force", "Unknown option"),
-        ("sync everything", "Unknown sync subcommand"),
+        ("sync everything", "unknown sync subcommand"),
         ("sync status", "not a git repository"),
         ("todo", "usage"),
         ("todo add", "No todo text"),
@@ -223,7 +223,7 @@ fn a_daemon_that_is_away_is_told_and_never_looks_empty() {
     }
     let reply = ran(&scripted("/x", Err("not_remembered"), "password=1"), "remember --type Learning");
     assert_eq!((reply.code, reply.stdout.as_str()), (1, ""));
-    assert_eq!(reply.stderr, "Error: It holds a secret.\n");
+    assert_eq!(reply.stderr, "Error: it holds a secret.\n");
 }
 
 #[test]

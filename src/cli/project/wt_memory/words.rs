@@ -29,6 +29,8 @@ pub struct Command {
 pub struct Words {
     values: BTreeMap<&'static str, String>,
     pub plain: Vec<String>,
+    /// The first flag that the command does not have.
+    pub unknown: Option<String>,
 }
 
 /// What can't be read.
@@ -59,7 +61,9 @@ impl Words {
                 }
                 None if !word.starts_with('-') || word == "-" => read.plain.push(word.clone()),
                 None if command.strict => return Err(WordsError::Unknown(word.clone())),
-                None => {}
+                None => {
+                    read.unknown.get_or_insert_with(|| word.clone());
+                }
             }
         }
         Ok(read)
