@@ -162,12 +162,16 @@ async fn order_is_kept_in_runs_that_can_be_taken_back() {
         "Learning",
         "The retry limit of the queue is five because the vendor counts calls",
     ]);
-    assert_eq!((&back["id"], &back["status"]), (&json!(first), &json!("restored")), "{back}");
-    // Into another project with ids and times, once; what was forgotten there is not brought in.
+    assert_eq!(back["status"], "stored", "{back}");
+    assert_ne!(back["id"], json!(first), "elsewhere that id is known as forgotten");
+    // Into another project once, under ids of its own: these are taken in this household.
     let other = Developer::in_repository(&household, "other");
     let file = export.display().to_string();
     let took = other.project(&["import", &file]);
-    assert_eq!((&took["imported"], &took["errors"]), (&json!(0), &json!(0)), "ids are known in this household: {took}");
+    assert_eq!((&took["imported"], &took["errors"]), (&json!(3), &json!(0)), "{took}");
+    let again = other.project(&["import", &file]);
+    assert_eq!((&again["imported"], &again["skipped"]), (&json!(0), &json!(3)), "{again}");
+    assert_eq!(api.project(&["list"]).as_array().unwrap().len(), 4, "what another project has stays its own");
 }
 
 /// The name wt-memory: its commands, its output, its exit codes.
