@@ -149,7 +149,7 @@ fn machine(path: &Path, user: &str) -> Machine {
 
 fn file_of(path: &Path, machine: &Machine) -> Export {
     let name = format!("{BRANCH}:{}/memories.json", machine.identity());
-    Export::read(&of_origin(&path, &["show", &name])).unwrap()
+    Export::read(&of_origin(path, &["show", &name])).unwrap()
 }
 
 #[test]
