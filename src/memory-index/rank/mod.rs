@@ -158,6 +158,11 @@ impl Index {
     }
 }
 
+/// How many different words a question has, besides those that say nothing.
+pub fn words_of(question: &str) -> usize {
+    words::question(question).len()
+}
+
 /// What of an entry is embedded: the same words that are indexed, but the date.
 pub fn spoken(about: Option<&str>, text: &str) -> String {
     match about {

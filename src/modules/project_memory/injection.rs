@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use memory::sql::Rows;
 use memory::sql::experiences::{self, Experience, Which};
 use memory::write::WriteError;
-use memory_index::rank::Mode;
+use memory_index::rank::{Mode, Parts, words_of};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -32,6 +32,16 @@ struct Candidate {
 
 /// What has fewer characters says too little without being asked for.
 const LEAST_CHARACTERS: usize = 20;
+
+/// The place from which on what was found is the field: what comes near in any case.
+const FIELD: usize = 5;
+/// So much more relevant than the field is what bears on a question. Measured with `BENCH_ONLY=project` on 1,000
+/// memories: of what is merely above the floor, half is unrelated; of what stands out by so much, every seventh.
+const AHEAD: f32 = 0.25;
+/// It shares so many of the question's words, by their weight, …
+const SHARED_WORDS: f32 = 2.0;
+/// … or this part of them, where there are few.
+const NEARLY_ALL: f32 = 0.9;
 
 /// How many tokens a fact takes with its line, about.
 fn tokens(fact: &Experience) -> usize {
@@ -107,11 +117,21 @@ async fn candidates(
     let Some(text) = query.text("text") else { return Ok(Vec::new()) };
     let hits = ranked(request, text, Mode::Hybrid, LOOKED_AT).await?;
     let found = fitting(request, rows, &hits).await?;
+    let field = found.get(FIELD).map_or(0.0, |f| f.parts.relevance);
+    let words = words_of(text);
     let fits = found
         .into_iter()
-        .filter(|f| says_something(&f.fact))
+        .filter(|f| says_something(&f.fact) && stands_out(&f.parts, field, words))
         .map(|f| Candidate { relevance: rounded(f.parts.relevance), fact: f.fact });
     Ok(fits.filter(|candidate| candidate.relevance >= floor).collect())
+}
+
+/// Whether a memory fits so much better than the field, and shares so many words with the question, that it bears on
+/// it: in a large project something always comes near.
+fn stands_out(parts: &Parts, field: f32, words: usize) -> bool {
+    #[allow(clippy::cast_precision_loss, reason = "the words of a question")]
+    let shared = parts.bm25.clamp(0.0, 1.0) * words as f32;
+    parts.relevance - field >= AHEAD && (shared >= SHARED_WORDS || parts.bm25 >= NEARLY_ALL)
 }
 
 fn says_something(fact: &Experience) -> bool {
@@ -139,4 +159,18 @@ pub(super) async fn metrics(request: &ProjectRequest<'_>, rows: &mut dyn Rows) -
     Ok(json!({"since": since.to_string(), "sessions": sessions,
         "injections": told.iter().map(|t| t.injections).sum::<i64>(),
         "tokens": told.iter().map(|t| t.tokens).sum::<i64>(), "by_event": by_event}))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_merely_comes_near_does_not_stand_out() {
+        let parts = |relevance, bm25| Parts { relevance, bm25, ..Parts::default() };
+        assert!(stands_out(&parts(0.6, 0.5), 0.2, 6), "half of six words, and far ahead");
+        assert!(!stands_out(&parts(0.6, 0.5), 0.4, 6), "others fit about as well");
+        assert!(!stands_out(&parts(0.6, 0.2), 0.2, 6), "one word that both have");
+        assert!(stands_out(&parts(0.6, 0.95), 0.0, 1), "all there is of a short question");
+    }
 }
