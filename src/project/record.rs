@@ -98,6 +98,9 @@ pub struct Export {
     /// pass over it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub deleted: Vec<String>,
+    /// Memories that became part of another one here: they are not lost, and nobody else forgets them for it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub merged: Vec<String>,
 }
 
 /// Why a file is no export.
@@ -113,7 +116,36 @@ pub enum FormatError {
     Records(String),
 }
 
+/// About so many bytes of memories go to the daemon at once, …
+const PART_BYTES: usize = 4 << 20;
+/// … and so many memories at most: each part is one transaction, for which other writers wait.
+const PART_RECORDS: usize = 500;
+
 impl Export {
+    /// It in parts that the daemon takes. The first says what was deleted; there is always one.
+    pub fn parts(self) -> Vec<Self> {
+        self.parts_of(PART_BYTES, PART_RECORDS)
+    }
+
+    fn parts_of(self, bytes: usize, most: usize) -> Vec<Self> {
+        let Self { records, deleted, merged, .. } = self;
+        let head = Self { records: Vec::new(), deleted: Vec::new(), merged: Vec::new(), count: 0, ..self };
+        let mut part = Self { deleted, merged, ..head.clone() };
+        let (mut parts, mut size) = (Vec::new(), 0);
+        for record in records {
+            let own = serde_json::to_vec(&record).map_or(0, |text| text.len());
+            if part.count > 0 && (size + own > bytes || part.count >= most) {
+                parts.push(std::mem::replace(&mut part, head.clone()));
+                size = 0;
+            }
+            size += own;
+            part.records.push(record);
+            part.count += 1;
+        }
+        parts.push(part);
+        parts
+    }
+
     /// Reads an export. Format and version are looked at before anything else.
     pub fn read(text: &str) -> Result<Self, FormatError> {
         let value: Value = serde_json::from_str(text).map_err(|e| FormatError::Json(e.to_string()))?;
@@ -124,5 +156,34 @@ impl Export {
             return Err(FormatError::Version(value["version"].to_string()));
         }
         serde_json::from_value(value).map_err(|e| FormatError::Records(e.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_file_goes_in_parts() {
+        let record = |n: usize| Record { id: n.to_string(), content: "x".repeat(100), ..Record::default() };
+        let export = |count: usize| Export {
+            version: VERSION,
+            format: FORMAT.to_owned(),
+            project: "api".to_owned(),
+            exported_at: String::new(),
+            count,
+            records: (0..count).map(record).collect(),
+            deleted: vec!["gone".to_owned()],
+            merged: Vec::new(),
+        };
+        for (bytes, most, count) in [(1, 99, 10), (700, 99, 5), (1 << 20, 99, 1), (1 << 20, 4, 3)] {
+            let parts = export(10).parts_of(bytes, most);
+            assert_eq!(parts.len(), count, "{bytes} {most}");
+            let ids: Vec<_> = parts.iter().flat_map(|part| part.records.iter().map(|r| r.id.as_str())).collect();
+            assert_eq!(ids, (0..10).map(|n| n.to_string()).collect::<Vec<_>>());
+            assert!(parts.iter().all(|part| part.count == part.records.len()));
+            assert_eq!(parts.iter().map(|part| part.deleted.len()).sum::<usize>(), 1);
+        }
+        assert_eq!(export(0).parts().len(), 1);
     }
 }

@@ -152,6 +152,10 @@ fn read(top: &Path) -> Result<Loaded, RulesError> {
 /// Writes the edited text; the whole anew from its meaning where the text could not be edited.
 fn write(loaded: &Loaded, edited: Option<String>, wanted: &Value) -> Result<(), RulesError> {
     let fail = |source| RulesError::Write { path: loaded.path.clone(), source };
+    // A repository that was cloned may have a link here, to a file of the developer's.
+    if loaded.path.is_symlink() {
+        return Err(fail(std::io::Error::other("it is a link; put a file in its place")));
+    }
     let text = match edited {
         Some(text) => text,
         None => serde_saphyr::to_string(wanted).map_err(|error| fail(std::io::Error::other(error.to_string())))?,

@@ -94,11 +94,8 @@ pub enum SyncError {
          nothing was pushed. Take them in with `sync pull --from {identity}`, or push with --force if they are to go"
     )]
     Shrinks { file: String, identity: String, there: usize, here: usize },
-    #[error(
-        "{file} on branch {BRANCH} holds memories of project '{there}', and these are of '{here}'; nothing was pushed. \
-         Push with --force to put these in their place"
-    )]
-    OtherProject { file: String, there: String, here: String },
+    #[error("the branch {BRANCH} of this repository is for the memories of its own project; leave out --project")]
+    OtherProject,
     #[error("others pushed at the same time, {tries} times in a row; try again")]
     Contended { tries: u32 },
     #[error("{path} can't be used: {source}")]

@@ -7,15 +7,9 @@ use serde_json::{Map, Value, json};
 
 use super::client::ProjectClient;
 use super::error::ProjectError;
-use project::record::{Export, Record};
+use project::record::Export;
 use project::sync::{self, SyncReport};
 use project::tool::{Place, ProjectTool};
-
-/// About so many bytes of memories go to the daemon at once.
-const CHUNK: usize = 4 << 20;
-
-/// And so many memories: each part is one transaction, for which other writers wait.
-const MOST_RECORDS: usize = 500;
 
 /// The longest text that is read from standard input.
 const MOST: u64 = 16 << 20;
@@ -78,7 +72,7 @@ pub fn read_export(path: &Path) -> Result<Export, ProjectError> {
 /// Gives an export to the daemon, in parts that it takes, and adds up what came of them.
 pub fn import(client: &ProjectClient, export: Export, dry_run: bool) -> Result<Value, ProjectError> {
     let mut all = Map::new();
-    for part in parts(export, CHUNK) {
+    for part in export.parts() {
         let args = json!({"export": part, "dry_run": dry_run.then_some(true)});
         let Value::Object(answer) = client.ask("import_memories", args)? else {
             return Err(ProjectError::Answer { op: "import_memories", why: "it is not an object".to_owned() });
@@ -102,32 +96,6 @@ fn add(all: &mut Map<String, Value>, name: String, value: Value) {
         _ => None,
     };
     all.insert(name, sum.unwrap_or(value));
-}
-
-/// An export in parts. The first says what was deleted; there is always one.
-fn parts(export: Export, most: usize) -> Vec<Export> {
-    let Export { records, deleted, .. } = export;
-    let head = Export { records: Vec::new(), deleted: Vec::new(), count: 0, ..export };
-    let mut parts = vec![Export { deleted, ..head.clone() }];
-    let mut size = 0;
-    for record in records {
-        let own = bytes(&record);
-        let full = parts.last().is_some_and(|part| part.records.len() >= MOST_RECORDS);
-        if size > 0 && (size + own > most || full) {
-            parts.push(head.clone());
-            size = 0;
-        }
-        size += own;
-        if let Some(part) = parts.last_mut() {
-            part.records.push(record);
-            part.count += 1;
-        }
-    }
-    parts
-}
-
-fn bytes(record: &Record) -> usize {
-    serde_json::to_vec(record).map_or(0, |text| text.len())
 }
 
 /// All of standard input. What is no UTF-8 in it becomes replacement characters.
@@ -175,31 +143,6 @@ pub fn exchange(client: &ProjectClient, what: Exchange<'_>, force: bool) -> Resu
 mod tests {
     use super::*;
     use project::tool;
-
-    fn export(ids: &[&str]) -> Export {
-        let record = |id: &&str| Record { id: (*id).to_owned(), content: "x".repeat(100), ..Record::default() };
-        Export {
-            version: 1,
-            format: project::record::FORMAT.to_owned(),
-            project: "api".to_owned(),
-            exported_at: String::new(),
-            count: ids.len(),
-            records: ids.iter().map(record).collect(),
-            deleted: vec!["gone".to_owned()],
-        }
-    }
-
-    #[test]
-    fn a_large_export_goes_in_parts() {
-        for (most, count) in [(1, 3), (450, 2), (1 << 20, 1)] {
-            let parts = parts(export(&["1", "2", "3"]), most);
-            assert_eq!(parts.len(), count, "{most}");
-            let ids: Vec<_> = parts.iter().flat_map(|part| part.records.iter().map(|r| r.id.as_str())).collect();
-            assert_eq!(ids, ["1", "2", "3"]);
-            assert_eq!(parts.iter().map(|part| part.deleted.len()).sum::<usize>(), 1);
-        }
-        assert_eq!(parts(export(&[]), 1).len(), 1);
-    }
 
     #[test]
     fn what_came_of_parts_is_added_up() {

@@ -83,10 +83,16 @@ pub async fn count(rows: &mut dyn Rows, scope: &str) -> Result<i64, StoreError> 
     Ok(rows.rows(&sql, &[&scope]).await?.first().map(|row| row.get("n")).unwrap_or_default())
 }
 
-/// Facts of a scope that were forgotten on purpose or became wordings of another: whoever has them elsewhere may let
-/// them go.
+/// Facts of a scope that were forgotten on purpose: whoever has them elsewhere lets them go.
 pub async fn gone(rows: &mut dyn Rows, scope: &str) -> Result<Vec<Uuid>, StoreError> {
     let sql = "SELECT id FROM memory_facts WHERE tenant_id = shared.tenant() AND scope = $1 AND forgotten_at IS NOT NULL ORDER BY id";
+    Ok(rows.rows(sql, &[&scope]).await?.iter().map(|row| row.get("id")).collect())
+}
+
+/// Facts of a scope that became wordings of another.
+pub async fn merged(rows: &mut dyn Rows, scope: &str) -> Result<Vec<Uuid>, StoreError> {
+    let sql = "SELECT id FROM memory_facts WHERE tenant_id = shared.tenant() AND scope = $1 AND validity = 'merged'
+                 AND forgotten_at IS NULL ORDER BY id";
     Ok(rows.rows(sql, &[&scope]).await?.iter().map(|row| row.get("id")).collect())
 }
 

@@ -15,6 +15,7 @@ use super::arguments::{tags_of, wrong};
 use super::records;
 use super::remember::new_fact;
 use super::request::ProjectRequest;
+use super::sql;
 
 /// The metadata's key for the id that a memory had elsewhere.
 const ORIGINAL: &str = "original_id";
@@ -23,7 +24,9 @@ pub(super) async fn export(request: &ProjectRequest<'_>, rows: &mut dyn Rows) ->
     let scope = &request.project.scope;
     let mut facts = experiences::list(rows, scope, &Which::default()).await?;
     facts.reverse();
-    let gone = experiences::gone(rows, scope).await?;
+    let mut gone = experiences::gone(rows, scope).await?;
+    gone.extend(sql::buried(rows, request.project.id).await?);
+    let merged = experiences::merged(rows, scope).await?;
     let export = Export {
         version: VERSION,
         format: FORMAT.to_owned(),
@@ -32,6 +35,7 @@ pub(super) async fn export(request: &ProjectRequest<'_>, rows: &mut dyn Rows) ->
         count: facts.len(),
         records: facts.iter().map(records::record).collect(),
         deleted: gone.iter().map(Uuid::to_string).collect(),
+        merged: merged.iter().map(Uuid::to_string).collect(),
     };
     serde_json::to_value(export).map_err(|e| wrong(format!("The memories can't be written as JSON: {e}.")))
 }
@@ -43,7 +47,9 @@ pub(super) async fn import(request: &ProjectRequest<'_>, rows: &mut dyn Rows) ->
     };
     let export = Export::read(&text).map_err(|e| wrong(format!("This is no export: {e}.")))?;
     let scope = &request.project.scope;
-    let gone: HashSet<Uuid> = export.deleted.iter().map(|id| id_of(id)).collect();
+    let mut gone: HashSet<Uuid> = export.deleted.iter().map(|id| id_of(id)).collect();
+    let told_of: Vec<Uuid> = gone.iter().copied().collect();
+    gone.extend(sql::buried(rows, request.project.id).await?);
     let asked: Vec<Uuid> = export.records.iter().map(|record| id_of(&record.id)).collect();
     let taken: HashSet<Uuid> = experiences::taken(rows, scope, &asked).await?.into_iter().collect();
     let here = |record: &Record| match id_of(&record.id) {
@@ -74,7 +80,10 @@ pub(super) async fn import(request: &ProjectRequest<'_>, rows: &mut dyn Rows) ->
         }
         known.insert(here(record));
     }
-    let here = experiences::of(rows, scope, &gone.into_iter().collect::<Vec<_>>()).await?;
+    let met: HashSet<Uuid> = experiences::known(rows, scope, &told_of).await?.into_iter().collect();
+    let unmet: Vec<Uuid> = told_of.iter().copied().filter(|id| !met.contains(id)).collect();
+    sql::bury(rows, request.project.id, &unmet).await?;
+    let here = experiences::of(rows, scope, &told_of).await?;
     let ids: Vec<Uuid> = here.iter().map(|fact| fact.id).collect();
     let forgotten = forget_facts(rows, &request.origin, "forgotten", &ids, json!({"scope": scope})).await?;
     Ok(json!({"imported": imported, "skipped": skipped, "errors": errors.len(), "refused": errors,

@@ -16,7 +16,8 @@ pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let temporary = directory.join(format!(".{name}.{}-{number}", std::process::id()));
     let write = || {
-        let mut file = File::create(&temporary)?;
+        // A file of that name is somebody else's, or a link to one.
+        let mut file = File::options().write(true).create_new(true).open(&temporary)?;
         if let Ok(old) = fs::metadata(&target) {
             file.set_permissions(old.permissions())?;
         }

@@ -12,8 +12,6 @@ use crate::record::{Export, Record};
 
 /// A file of more memories than this is not replaced by one of less than half as many.
 const FEW: usize = 20;
-/// So many bytes of memories are given to the daemon at once.
-const CHUNK: usize = 8 << 20;
 
 /// This machine's memories as they are pushed.
 pub struct Outgoing {
@@ -33,6 +31,7 @@ impl Outgoing {
         records.sort_by(|a, b| a.id.cmp(&b.id));
         export.deleted.sort_unstable();
         export.deleted.dedup();
+        export.merged.sort_unstable();
         export.count = records.len();
         export.records = records;
         let fingerprint = fingerprint(&export, exchange);
@@ -60,7 +59,7 @@ impl Outgoing {
     pub fn lacks_some_of(&self, there: &Export) -> bool {
         let mut known: BTreeSet<&str> = self.export.records.iter().flat_map(names_of).collect();
         known.extend(self.export.deleted.iter().map(String::as_str));
-        known.extend(self.withheld.iter().map(String::as_str));
+        known.extend(self.withheld.iter().chain(&self.export.merged).map(String::as_str));
         let unknown = |record: &Record| names_of(record).all(|name| !known.contains(name));
         there.records.iter().any(unknown) || there.deleted.iter().any(|id| !self.export.deleted.contains(id))
     }
@@ -68,7 +67,9 @@ impl Outgoing {
     /// Whether so few of a file's memories are left that it can't be meant. What was forgotten on purpose, or stays
     /// here because of what it says, does not count.
     pub fn shrinks(&self, there: &Export) -> bool {
-        let gone = |name: &str| self.withheld.contains(name) || self.export.deleted.iter().any(|id| id == name);
+        let mut gone: BTreeSet<&str> = self.withheld.iter().map(String::as_str).collect();
+        gone.extend(self.export.deleted.iter().chain(&self.export.merged).map(String::as_str));
+        let gone = |name: &str| gone.contains(name);
         let left = there.records.iter().filter(|record| !names_of(record).any(gone)).count();
         there.records.len() > FEW && self.export.records.len() * 2 < left
     }
@@ -100,7 +101,7 @@ pub fn fingerprint(export: &Export, exchange: &Exchange) -> String {
 pub fn import(daemon: &mut dyn Daemon, export: Export) -> Result<SyncReport, SyncError> {
     const OP: &str = "import_memories";
     let mut report = SyncReport::default();
-    for part in parts(export, CHUNK) {
+    for part in export.parts() {
         let answer = daemon.ask(OP, json!({"export": part}))?;
         let count = |name: &str| answer[name].as_u64().or(answer[name].as_array().map(|all| all.len() as u64));
         let Some(imported) = count("imported") else {
@@ -114,27 +115,6 @@ pub fn import(daemon: &mut dyn Daemon, export: Export) -> Result<SyncReport, Syn
         }
     }
     Ok(report)
-}
-
-/// A file in parts of about so many bytes. The first says what was deleted; there is always one.
-fn parts(export: Export, bytes: usize) -> Vec<Export> {
-    let Export { records, deleted, .. } = export;
-    let head = Export { records: Vec::new(), deleted: Vec::new(), count: 0, ..export };
-    let mut parts = vec![Export { deleted, ..head.clone() }];
-    let mut size = 0;
-    for record in records {
-        let own = serde_json::to_vec(&record).map_or(0, |text| text.len());
-        if size > 0 && size + own > bytes {
-            parts.push(head.clone());
-            size = 0;
-        }
-        size += own;
-        if let Some(part) = parts.last_mut() {
-            part.records.push(record);
-            part.count += 1;
-        }
-    }
-    parts
 }
 
 #[cfg(test)]
@@ -151,23 +131,8 @@ mod tests {
             count: ids.len(),
             records: ids.iter().map(record).collect(),
             deleted: deleted.iter().map(|id| (*id).to_owned()).collect(),
+            merged: Vec::new(),
         }
-    }
-
-    #[test]
-    fn a_large_file_comes_in_parts() {
-        let ids: Vec<String> = (0..10).map(|n| n.to_string()).collect();
-        let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
-        let parts_of = |bytes| parts(export(&ids, &["gone"]), bytes);
-        for bytes in [1, 700, 1 << 20] {
-            let parts = parts_of(bytes);
-            let all: Vec<_> = parts.iter().flat_map(|part| part.records.iter().map(|r| r.id.as_str())).collect();
-            assert_eq!(all, ids, "{bytes}");
-            assert!(parts.iter().all(|part| part.count == part.records.len()));
-            assert_eq!(parts.iter().map(|part| part.deleted.len()).sum::<usize>(), 1);
-        }
-        assert_eq!((parts_of(1).len(), parts_of(1 << 20).len()), (10, 1));
-        assert_eq!(parts(export(&[], &["gone"]), 10).len(), 1);
     }
 
     #[test]
@@ -186,6 +151,9 @@ mod tests {
         assert!(!here(&ids[..2], &ids[2..20], &ids[20..]).shrinks(&there));
         assert!(!here(&[], &[], &[]).shrinks(&export(&ids[..20], &[])), "few are no matter");
         assert!(here(&[], &[], &[]).shrinks(&export(&ids[..21], &[])));
+        let mut united = here(&ids[..10], &[], &[]);
+        united.export.merged = ids[10..].iter().map(|id| (*id).to_owned()).collect();
+        assert!(!united.shrinks(&there) && !united.lacks_some_of(&there), "what became one is not lost");
         assert!(here(&ids[..14], &[], &[]).lacks_some_of(&there));
         assert!(!here(&ids[..14], &ids[14..20], &ids[20..]).lacks_some_of(&there));
         assert!(here(&ids, &[], &[]).lacks_some_of(&export(&[], &["gone"])));

@@ -49,7 +49,7 @@ pub fn push(exchange: &Exchange, daemon: &mut dyn Daemon, force: bool) -> Result
         if let Some(there) = there.and_then(|text| Export::read(&text).ok()) {
             let hash = fingerprint(&there, exchange);
             if !force && state.last_push_hash.as_ref() != Some(&hash) && outgoing.lacks_some_of(&there) {
-                outgoing = take_back(exchange, daemon, &outgoing, &there, &mut report)?;
+                outgoing = take_back(exchange, daemon, &there, &mut report)?;
             }
             if !force && outgoing.shrinks(&there) {
                 let (file, identity) = (exchange.file(), exchange.identity.clone());
@@ -79,14 +79,9 @@ pub fn push(exchange: &Exchange, daemon: &mut dyn Daemon, force: bool) -> Result
 fn take_back(
     exchange: &Exchange,
     daemon: &mut dyn Daemon,
-    outgoing: &Outgoing,
     there: &Export,
     report: &mut SyncReport,
 ) -> Result<Outgoing, SyncError> {
-    if there.project != outgoing.export.project {
-        let (there, here) = (there.project.clone(), outgoing.export.project.clone());
-        return Err(SyncError::OtherProject { file: exchange.file(), there, here });
-    }
     let taken = import(daemon, there.clone())?;
     let (id, imported, skipped) = (&exchange.identity, taken.imported, taken.skipped);
     report.tell(format!("{id}: {imported} new, {skipped} skipped"));

@@ -56,7 +56,7 @@ const OWNERS: &[(&str, &[&str])] = &[
             "memory_policies",
         ],
     ),
-    ("modules", &["mcp_servers", "projects", "project_identities", "project_injections"]),
+    ("modules", &["mcp_servers", "projects", "project_identities", "project_injections", "project_tombstones"]),
     ("butler", &["route_inbox", "asks"]),
 ];
 
