@@ -94,8 +94,6 @@ pub enum SyncError {
          nothing was pushed. Take them in with `sync pull --from {identity}`, or push with --force if they are to go"
     )]
     Shrinks { file: String, identity: String, there: usize, here: usize },
-    #[error("the branch {BRANCH} of this repository is for the memories of its own project; leave out --project")]
-    OtherProject,
     #[error("others pushed at the same time, {tries} times in a row; try again")]
     Contended { tries: u32 },
     #[error("{path} can't be used: {source}")]

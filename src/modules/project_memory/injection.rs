@@ -117,7 +117,7 @@ async fn candidates(
     let Some(text) = query.text("text") else { return Ok(Vec::new()) };
     let hits = ranked(request, text, Mode::Hybrid, LOOKED_AT).await?;
     let found = fitting(request, rows, &hits).await?;
-    let field = found.get(FIELD).map_or(0.0, |f| f.parts.relevance);
+    let field = found.get(FIELD).map(|f| f.parts.relevance);
     let words = words_of(text);
     let fits = found
         .into_iter()
@@ -127,8 +127,9 @@ async fn candidates(
 }
 
 /// Whether a memory fits so much better than the field, and shares so many words with the question, that it bears on
-/// it: in a large project something always comes near.
-fn stands_out(parts: &Parts, field: f32, words: usize) -> bool {
+/// it: in a large project something always comes near. Where there is no field, nothing has to stand out from it.
+fn stands_out(parts: &Parts, field: Option<f32>, words: usize) -> bool {
+    let Some(field) = field else { return true };
     #[allow(clippy::cast_precision_loss, reason = "the words of a question")]
     let shared = parts.bm25.clamp(0.0, 1.0) * words as f32;
     parts.relevance - field >= AHEAD && (shared >= SHARED_WORDS || parts.bm25 >= NEARLY_ALL)
@@ -168,9 +169,10 @@ mod tests {
     #[test]
     fn what_merely_comes_near_does_not_stand_out() {
         let parts = |relevance, bm25| Parts { relevance, bm25, ..Parts::default() };
-        assert!(stands_out(&parts(0.6, 0.5), 0.2, 6), "half of six words, and far ahead");
-        assert!(!stands_out(&parts(0.6, 0.5), 0.4, 6), "others fit about as well");
-        assert!(!stands_out(&parts(0.6, 0.2), 0.2, 6), "one word that both have");
-        assert!(stands_out(&parts(0.6, 0.95), 0.0, 1), "all there is of a short question");
+        assert!(stands_out(&parts(0.6, 0.5), Some(0.2), 6), "half of six words, and far ahead");
+        assert!(!stands_out(&parts(0.6, 0.5), Some(0.4), 6), "others fit about as well");
+        assert!(!stands_out(&parts(0.6, 0.2), Some(0.2), 6), "one word that both have");
+        assert!(stands_out(&parts(0.6, 0.95), Some(0.2), 1), "all there is of a short question");
+        assert!(stands_out(&parts(0.6, 0.2), None, 6), "nothing else comes near");
     }
 }

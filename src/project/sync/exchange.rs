@@ -33,9 +33,6 @@ impl<'a> Exchange<'a> {
     pub fn of(place: &'a ProjectPlace) -> Result<Self, SyncError> {
         let path = || place.top.clone();
         let Some(common_dir) = &place.common_dir else { return Err(SyncError::NoRepository { path: path() }) };
-        if place.is_named() {
-            return Err(SyncError::OtherProject);
-        }
         // Neither the developer's hooks nor a collection of garbage are for a branch that they never see.
         let git = Git::at(&place.top).set("core.hooksPath=/dev/null").set("gc.auto=0").set("maintenance.auto=false");
         let origin = match git.text(&["remote", "get-url", "origin"]) {
