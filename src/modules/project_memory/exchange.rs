@@ -25,7 +25,7 @@ pub(super) async fn export(request: &ProjectRequest<'_>, rows: &mut dyn Rows) ->
     let mut facts = experiences::list(rows, scope, &Which::default()).await?;
     facts.reverse();
     let mut gone = experiences::gone(rows, scope).await?;
-    gone.extend(sql::buried(rows, request.project.id).await?);
+    gone.extend(sql::tombstones(rows, request.project.id).await?);
     let merged = experiences::merged(rows, scope).await?;
     let export = Export {
         version: VERSION,
@@ -49,7 +49,7 @@ pub(super) async fn import(request: &ProjectRequest<'_>, rows: &mut dyn Rows) ->
     let scope = &request.project.scope;
     let mut gone: HashSet<Uuid> = export.deleted.iter().map(|id| id_of(id)).collect();
     let told_of: Vec<Uuid> = gone.iter().copied().collect();
-    gone.extend(sql::buried(rows, request.project.id).await?);
+    gone.extend(sql::tombstones(rows, request.project.id).await?);
     let asked: Vec<Uuid> = export.records.iter().map(|record| id_of(&record.id)).collect();
     let taken: HashSet<Uuid> = experiences::taken(rows, scope, &asked).await?.into_iter().collect();
     let here = |record: &Record| match id_of(&record.id) {
@@ -82,7 +82,7 @@ pub(super) async fn import(request: &ProjectRequest<'_>, rows: &mut dyn Rows) ->
     }
     let met: HashSet<Uuid> = experiences::known(rows, scope, &told_of).await?.into_iter().collect();
     let unmet: Vec<Uuid> = told_of.iter().copied().filter(|id| !met.contains(id)).collect();
-    sql::bury(rows, request.project.id, &unmet).await?;
+    sql::add_tombstones(rows, request.project.id, &unmet).await?;
     let here = experiences::of(rows, scope, &told_of).await?;
     let ids: Vec<Uuid> = here.iter().map(|fact| fact.id).collect();
     let forgotten = forget_facts(rows, &request.origin, "forgotten", &ids, json!({"scope": scope})).await?;

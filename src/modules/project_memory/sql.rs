@@ -72,14 +72,14 @@ fn columns(by: &Identity) -> (&str, &str, String) {
 }
 
 /// Notes that these were forgotten elsewhere.
-pub(super) async fn bury(rows: &mut dyn Rows, project: Uuid, ids: &[Uuid]) -> Result<(), StoreError> {
+pub(super) async fn add_tombstones(rows: &mut dyn Rows, project: Uuid, ids: &[Uuid]) -> Result<(), StoreError> {
     let sql =
         "INSERT INTO project_tombstones (project_id, memory_id) SELECT $1, unnest($2::uuid[]) ON CONFLICT DO NOTHING";
     rows.rows(sql, &[&project, &ids]).await.map(drop)
 }
 
 /// What was forgotten elsewhere before it came here.
-pub(super) async fn buried(rows: &mut dyn Rows, project: Uuid) -> Result<Vec<Uuid>, StoreError> {
+pub(super) async fn tombstones(rows: &mut dyn Rows, project: Uuid) -> Result<Vec<Uuid>, StoreError> {
     let sql = "SELECT memory_id FROM project_tombstones WHERE tenant_id = shared.tenant() AND project_id = $1
                ORDER BY memory_id";
     Ok(rows.rows(sql, &[&project]).await?.iter().map(|row| row.get("memory_id")).collect())
