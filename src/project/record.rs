@@ -54,8 +54,8 @@ pub struct Record {
     /// Values are texts in what this program writes.
     #[serde(default)]
     pub metadata: BTreeMap<String, Value>,
-    /// 0 to 1.
-    #[serde(default)]
+    /// 0 to 1; in the middle where a file does not say it: the least would be taken for noise.
+    #[serde(default = "middle")]
     pub importance: f64,
     #[serde(default)]
     pub access_count: i64,
@@ -74,6 +74,10 @@ pub struct Record {
     /// What other programs' files have besides; it is read and not kept.
     #[serde(flatten, skip_serializing)]
     pub rest: BTreeMap<String, Value>,
+}
+
+fn middle() -> f64 {
+    0.5
 }
 
 /// The tag of what every session is told at its start.

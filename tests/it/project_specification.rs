@@ -4,8 +4,8 @@
 
 use serde_json::{Value, json};
 
-use crate::support::Household;
 use crate::support::developer::{Developer, McpServer, butlerd, git, with_workshop};
+use crate::support::{Household, eventually};
 
 /// The command line under its other name, in one repository.
 struct WtMemory<'a> {
@@ -31,15 +31,28 @@ impl<'a> WtMemory<'a> {
 
     fn json(&self, args: &[&str]) -> Value {
         let text = self.text(args, "");
-        serde_json::from_str(&text).unwrap_or_else(|e| panic!("{args:?}: {e}: {text}"))
+        still(serde_json::from_str(&text).unwrap_or_else(|e| panic!("{args:?}: {e}: {text}")))
     }
+}
+
+/// Without what changes with each look: how often and when a memory was used.
+fn still(mut value: Value) -> Value {
+    match &mut value {
+        Value::Object(fields) => {
+            fields.retain(|name, _| name != "access_count" && name != "last_accessed");
+            fields.values_mut().for_each(|inner| *inner = still(inner.take()));
+        }
+        Value::Array(list) => list.iter_mut().for_each(|inner| *inner = still(inner.take())),
+        _ => {}
+    }
+    value
 }
 
 /// What a tool answers as JSON.
 fn call(server: &mut McpServer, tool: &str, arguments: &Value) -> Value {
     let (failed, text) = server.call(tool, arguments);
     assert!(!failed, "{tool}: {text}");
-    serde_json::from_str(&text).unwrap_or_else(|e| panic!("{tool}: {e}: {text}"))
+    still(serde_json::from_str(&text).unwrap_or_else(|e| panic!("{tool}: {e}: {text}")))
 }
 
 fn ids(records: &Value) -> Vec<&str> {
@@ -80,6 +93,12 @@ async fn core_tools_do_what_the_commands_do() {
     let summary = call(&mut server, "context_summary", &json!({"topic": "invoice numbers"}));
     assert_eq!(summary["decisions"][0]["id"], json!(id), "{summary}");
     assert_eq!(summary, wt.json(&["context", "invoice numbers"]));
+    // What was recalled was used, which is noted behind the answer.
+    eventually("a recall is counted", || async {
+        let used = api.project(&["get", &id])["access_count"].as_u64();
+        if used > Some(0) { Ok(()) } else { Err(format!("{used:?}")) }
+    })
+    .await;
     let brain = call(&mut server, "brain", &json!({}));
     assert_eq!(brain["stats"]["total"], 3, "{brain}");
     let stats = call(&mut server, "memory_stats", &json!({}));

@@ -113,7 +113,7 @@ pub enum Project {
     Rules(Rules),
     /// Count what hooks told assistants
     Metrics {
-        /// Of so many days, as in 7d [default: all]
+        /// Of so many days, as in 7d [default: 30d]
         #[arg(long, value_name = "DAYS", value_parser = days)]
         since: Option<u32>,
     },

@@ -12,8 +12,6 @@ store::row! {
     #[derive(Clone, Debug)]
     pub struct Experience {
         pub id: Uuid,
-        /// Order of insertion.
-        pub seq: i64,
         pub predicate: String,
         pub content: String,
         pub tags: Vec<String>,
@@ -23,16 +21,11 @@ store::row! {
         pub reference_count: i32,
         pub created_at: Timestamp,
         pub last_referenced_at: Option<Timestamp>,
-        pub embedding: Option<Vec<u8>>,
-        pub embedding_model: Option<String>,
     }
 }
 
 const COLUMNS: &str =
-    "id, seq, predicate, content, tags, metadata, importance, reference_count, created_at, last_referenced_at,
-                       NULL::bytea AS embedding, NULL::text AS embedding_model";
-const WITH_VECTOR: &str = "id, seq, predicate, content, tags, metadata, importance, reference_count, created_at,
-                           last_referenced_at, embedding, embedding_model";
+    "id, predicate, content, tags, metadata, importance, reference_count, created_at, last_referenced_at";
 const HOLDS: &str =
     "tenant_id = shared.tenant() AND scope = $1 AND forgotten_at IS NULL AND validity IN ('active', 'fading')";
 
@@ -69,12 +62,6 @@ pub async fn of(rows: &mut dyn Rows, scope: &str, ids: &[Uuid]) -> Result<Vec<Ex
     let sql =
         format!("SELECT {COLUMNS} FROM memory_facts WHERE {HOLDS} AND id = ANY($2) ORDER BY array_position($2, id)");
     Ok(rows.rows(&sql, &[&scope, &ids]).await?.iter().map(Experience::from).collect())
-}
-
-/// All facts of a scope that hold with their vectors, the oldest first.
-pub async fn with_vectors(rows: &mut dyn Rows, scope: &str) -> Result<Vec<Experience>, StoreError> {
-    let sql = format!("SELECT {WITH_VECTOR} FROM memory_facts WHERE {HOLDS} ORDER BY seq");
-    Ok(rows.rows(&sql, &[&scope]).await?.iter().map(Experience::from).collect())
 }
 
 /// How many facts of a scope hold.

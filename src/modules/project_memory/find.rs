@@ -113,7 +113,6 @@ mod tests {
     fn found(scores: &[(f32, &str)]) -> Vec<Fitting> {
         let fact = |n: usize, tag: &str| Experience {
             id: Uuid::from_u128(n as u128),
-            seq: 0,
             predicate: "learning".to_owned(),
             content: n.to_string(),
             tags: vec![tag.to_owned()],
@@ -122,8 +121,6 @@ mod tests {
             reference_count: 0,
             created_at: Timestamp::UNIX_EPOCH,
             last_referenced_at: None,
-            embedding: None,
-            embedding_model: None,
         };
         let each = scores.iter().enumerate();
         each.map(|(n, (score, tag))| Fitting { fact: fact(n, tag), score: *score, parts: Parts::default() }).collect()

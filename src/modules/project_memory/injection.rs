@@ -1,4 +1,4 @@
-//! What a session is told without request, and that it is told nothing twice.
+//! What a session is told without asking, and that it is told nothing twice.
 
 use std::collections::HashSet;
 
@@ -35,8 +35,8 @@ const LEAST_CHARACTERS: usize = 20;
 
 /// The place from which on what was found is the field: what comes near in any case.
 const FIELD: usize = 5;
-/// So much more relevant than the field is what bears on a question. Measured with `BENCH_ONLY=project` on 1,000
-/// memories: of what is merely above the floor, half is unrelated; of what stands out by so much, every seventh.
+/// So much more relevant than the field is what bears on a question. By `tests/data/project`: of what is merely above
+/// the floor half is unrelated, of what stands out by so much about every seventh.
 const AHEAD: f32 = 0.25;
 /// It shares so many of the question's words, by their weight, …
 const SHARED_WORDS: f32 = 2.0;

@@ -1,6 +1,7 @@
 //! What can be asked of a project's memory, by whichever way.
 
 use memory::sql::Rows;
+use memory::sql::experiences;
 use memory::write::{Origin, WriteError};
 use project::wire::Identity;
 use serde_json::{Value, json};
@@ -11,7 +12,7 @@ use super::arguments::{Arguments, wrong};
 use super::request::{Caller, ProjectMemory, ProjectRequest};
 use super::{exchange, find, injection, look, remember, sql, upkeep};
 use ::tools::ToolError;
-use base::crash;
+use base::{RequestContext, crash};
 
 /// Operations that change something, and so need a transaction.
 const WRITES: &[&str] = &[
@@ -97,6 +98,31 @@ impl ProjectMemory {
     }
 }
 
+impl ProjectMemory {
+    /// Notes that the memories of an answer were used. It comes behind the answer, because it waits for writers.
+    pub async fn used(&self, context: &RequestContext, op: &str, answer: &Value) {
+        let listed = match op {
+            "recall" | "proactive_context" => answer.as_array(),
+            "inject" => answer["lines"].as_array(),
+            _ => None,
+        };
+        let ids = listed.into_iter().flatten().filter_map(|memory| memory["id"].as_str()?.parse().ok());
+        let ids: Vec<Uuid> = ids.collect();
+        if ids.is_empty() {
+            return;
+        }
+        let noted = async {
+            let mut lease = self.store.lease(context).await?;
+            let mut tx = lease.begin().await.map_err(StoreError::query("beginning"))?;
+            experiences::touch(&mut tx, &ids).await?;
+            tx.commit().await.map_err(StoreError::query("noting what was used"))
+        };
+        if let Err(e) = noted.await {
+            tracing::warn!(error = %e, "it is not noted which memories of a project were used");
+        }
+    }
+}
+
 fn store_error(e: ToolError) -> WriteError {
     match e {
         ToolError::Store(e) => WriteError::Store(e),
@@ -144,7 +170,7 @@ async fn perform(request: &ProjectRequest<'_>, op: &str, rows: &mut dyn Rows) ->
 async fn projects(rows: &mut dyn Rows) -> Result<Value, WriteError> {
     let mut listed = Vec::new();
     for project in sql::all(rows).await? {
-        let memories = memory::sql::experiences::count(rows, &super::projects::scope(project.id)).await?;
+        let memories = experiences::count(rows, &super::projects::scope(project.id)).await?;
         listed.push(json!({"id": project.id, "name": project.name, "root_commit": project.root_commit,
             "origin": project.origin, "created_at": project.created_at, "memories": memories}));
     }

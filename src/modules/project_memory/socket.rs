@@ -138,18 +138,26 @@ async fn serve(stream: UnixStream, memory: &ProjectMemory, clock: &Clock) -> io:
             let why = format!("The request is longer than {MAX_LINE} bytes. Send an import in parts.");
             return answer(&mut writer, &refused("too_large", why)).await;
         }
-        let answered = match serde_json::from_slice::<Request>(&line) {
-            Ok(request) => ask(memory, clock, &sender, &request).await,
-            Err(e) => refused("invalid_request", format!("The request can't be read: {e}.")),
+        let request = match serde_json::from_slice::<Request>(&line) {
+            Ok(request) => request,
+            Err(e) => {
+                let why = format!("The request can't be read: {e}.");
+                answer(&mut writer, &refused("invalid_request", why)).await?;
+                continue;
+            }
         };
+        // A repository's text may come from anywhere, and so may what a session says of it.
+        let context = RequestContext::root(clock, TenantId::owner(), CHANNEL, CHANNEL, &sender, Trust::Stranger);
+        let answered = ask(memory, &context, &request).await;
         answer(&mut writer, &answered).await?;
+        if let Answer::Done { result, .. } = &answered {
+            memory.used(&context, &request.op, result).await;
+        }
     }
 }
 
-async fn ask(memory: &ProjectMemory, clock: &Clock, sender: &str, request: &Request) -> Answer {
-    // A repository's text may come from anywhere, and so may what a session says of it.
-    let context = RequestContext::root(clock, TenantId::owner(), CHANNEL, CHANNEL, sender, Trust::Stranger);
-    let caller = Caller::Program(&context);
+async fn ask(memory: &ProjectMemory, context: &RequestContext, request: &Request) -> Answer {
+    let caller = Caller::Program(context);
     match memory.run(caller, &request.op, &request.project, request.branch.as_deref(), &request.args).await {
         Ok((project, result)) => Answer::Done { project, result },
         Err(WriteError::Refused { code, message }) => refused(code, message),

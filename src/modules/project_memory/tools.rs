@@ -48,5 +48,6 @@ async fn answer(call: ToolCall, memory: Arc<ProjectMemory>, tool: ProjectTool) -
         call.args.iter().filter(|(name, _)| *name != "project").map(|(k, v)| (k.clone(), v.clone())).collect(),
     );
     let (_, result) = memory.run(Caller::Call(&call), tool.name, &by, None, &args).await?;
+    memory.used(call.context(), tool.name, &result).await;
     Ok(result)
 }

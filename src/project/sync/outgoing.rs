@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::exchange::Exchange;
-use super::state::hexadecimal;
 use super::{Daemon, SyncError, SyncReport, secret};
 use crate::record::{Export, Record};
 
@@ -94,7 +93,7 @@ pub fn fingerprint(export: &Export, exchange: &Exchange) -> String {
     let said: Vec<Value> = records.iter().map(said).collect();
     let deleted: BTreeSet<&String> = export.deleted.iter().collect();
     let all = json!({"origin": exchange.origin, "file": exchange.file(), "records": said, "deleted": deleted});
-    hexadecimal(&Sha256::digest(all.to_string().as_bytes()))
+    base::text::hex(&Sha256::digest(all.to_string().as_bytes()))
 }
 
 /// Gives a file's memories to the daemon and counts what came of it.

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use base::text::hex;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -27,7 +28,7 @@ impl State {
     fn path(exchange: &Exchange) -> PathBuf {
         let name = &exchange.place.identity.name;
         let file = if exchange.place.is_named() {
-            format!("sync-{}.json", &hexadecimal(&Sha256::digest(name.as_bytes()))[..16])
+            format!("sync-{}.json", hex(&Sha256::digest(name.as_bytes())[..8]))
         } else {
             "sync.json".to_owned()
         };
@@ -45,8 +46,4 @@ impl State {
         let written = serde_json::to_vec_pretty(self).map_err(Into::into).and_then(|text| file::replace(&path, &text));
         written.map_err(|source| SyncError::File { path, source })
     }
-}
-
-pub fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
