@@ -168,7 +168,12 @@ fn upkeep() -> Vec<ProjectTool> {
             json!({"threshold": threshold(DEFAULT_ALIKE, "How alike they must be"), "dry_run": dry_run()}),
             &[],
         )),
-        tool("verify_index", "Whether the index has every memory.", json!({}), &[]),
+        tool(
+            "verify_index",
+            "How many memories are stored here, and how many the index of all projects holds.",
+            json!({}),
+            &[],
+        ),
         tool(
             "consolidation_report",
             "What was done to this project's memories: stored, forgotten, merged, taken back.",

@@ -75,7 +75,7 @@ pub enum Project {
     Projects,
     /// Say whether memories can be read and written
     Health {
-        /// Also whether the index has every memory
+        /// Also how many memories are stored, and how many the index holds
         #[arg(long)]
         index: bool,
     },

@@ -6,6 +6,7 @@ use memory::sql::Rows;
 use memory::sql::experiences::{self, Experience, Which};
 use memory::write::WriteError;
 use memory_index::rank::{Mode, Parts, words_of};
+use project::hook::{BUDGET, FLOOR};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -15,10 +16,6 @@ use super::request::ProjectRequest;
 use super::search::{fitting, ranked, rounded};
 use super::sql;
 
-/// What fits less is not told.
-const FLOOR: f64 = 0.35;
-/// Tokens of one telling.
-const BUDGET: usize = 400;
 /// A request has so many queries at most.
 const MOST_QUERIES: usize = 8;
 /// So many of a query are looked at: some may have been told before.
@@ -55,9 +52,7 @@ pub(super) async fn inject(request: &ProjectRequest<'_>, rows: &mut dyn Rows) ->
     let floor = args.share("floor", FLOOR)?;
     let budget = match &args.0["budget_tokens"] {
         Value::Null => BUDGET,
-        value => {
-            value.as_u64().and_then(|n| usize::try_from(n).ok()).ok_or_else(|| wrong("`budget_tokens` is a number."))?
-        }
+        value => value.as_u64().ok_or_else(|| wrong("`budget_tokens` is a number."))?,
     };
     let queries = args.0["queries"].as_array().ok_or_else(|| wrong("`queries` is a list."))?;
     if queries.len() > MOST_QUERIES {
@@ -68,7 +63,7 @@ pub(super) async fn inject(request: &ProjectRequest<'_>, rows: &mut dyn Rows) ->
         None => HashSet::new(),
     };
     let mut chosen: Vec<Candidate> = Vec::new();
-    let mut left = budget;
+    let mut left = usize::try_from(budget).unwrap_or(usize::MAX);
     for query in queries {
         let query = Arguments(query);
         let limit = query.limit(5, LOOKED_AT)?;

@@ -30,6 +30,7 @@ use events::{Event, Work};
 use input::Input;
 use state::StateDirectory;
 
+pub use events::{BUDGET, FLOOR};
 pub use missed::{Missed, missed};
 
 /// The events that a hook is run for.
