@@ -11,6 +11,7 @@ mod disk;
 mod http_client;
 mod ids;
 mod label;
+pub mod local;
 mod machine;
 pub mod memory;
 mod money;

@@ -7,8 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
-/// Most bytes of a line, its end included: an import of a large store goes in several.
-pub const MAX_LINE: usize = 32 << 20;
+pub use base::local::{MAX_LINE, Refusal};
 
 /// The name of the project of whatever lies in no repository.
 pub const GLOBAL: &str = "_global";
@@ -57,14 +56,4 @@ pub enum Answer {
     Done { project: Uuid, result: Value },
     /// Nothing was done.
     Refused(Refusal),
-}
-
-/// Why nothing was done.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, thiserror::Error)]
-#[error("{message}")]
-pub struct Refusal {
-    /// For programs: `invalid_arguments`, `not_found`, `not_remembered`, `forgotten`, `unavailable`, …
-    pub code: String,
-    /// For people: what happened and what to do.
-    pub message: String,
 }

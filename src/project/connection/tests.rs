@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{Connection, ConnectionError, SOCKET_VARIABLE, candidates_of};
+use super::{Connection, ConnectionError, SOCKET, SOCKET_VARIABLE};
 use crate::place::ProjectPlace;
 use crate::wire::{Answer, MAX_LINE, Refusal, Request};
 
@@ -102,9 +102,9 @@ fn silence_and_nonsense_are_told_and_the_next_question_starts_afresh() {
         assert_eq!(lost, ["silence", "half", "end"].contains(&op), "{op}: {error}");
         assert!(lost || matches!(error, ConnectionError::Foreign(_)), "{op}: {error}");
         assert!(before.elapsed() < Duration::from_secs(20), "{op}");
-        connection.within = LONG;
+        connection.0.answer_within(LONG);
         connection.ask(&place(), "echo", json!({})).unwrap();
-        connection.within = Duration::from_millis(300);
+        connection.0.answer_within(Duration::from_millis(300));
     }
 }
 
@@ -137,16 +137,19 @@ fn nobody_is_there() {
 #[test]
 fn the_socket_is_looked_for_in_this_order() {
     let set = |name: &str| match name {
-        "XDG_RUNTIME_DIR" => Some(PathBuf::from("/run/user/7")),
-        "HOME" => Some(PathBuf::from("/home/ada")),
+        "XDG_RUNTIME_DIR" => Some("/run/user/7".into()),
+        "HOME" => Some("/home/ada".into()),
         _ => None,
+    };
+    let looked = |data_dir, set: &dyn Fn(&str) -> Option<std::ffi::OsString>| {
+        base::local::candidates_of(SOCKET_VARIABLE, SOCKET, data_dir, set)
     };
     let paths = |paths: &[&str]| paths.iter().map(PathBuf::from).collect::<Vec<_>>();
     let all = ["/data/run/project.sock", "/run/user/7/butlerd/project.sock", "/run/butlerd/project.sock"];
     let home = "/home/ada/.local/share/butlerd/run/project.sock";
-    assert_eq!(candidates_of(Some(Path::new("/data")), set), paths(&[all[0], all[1], all[2], home]));
-    assert_eq!(candidates_of(Some(Path::new("/home/ada/.local/share/butlerd")), set), paths(&[home, all[1], all[2]]));
-    assert_eq!(candidates_of(None, |_| None), paths(&["/run/butlerd/project.sock"]));
-    let named = |name: &str| (name == SOCKET_VARIABLE).then(|| PathBuf::from("/x"));
-    assert_eq!(candidates_of(Some(Path::new("/data")), named), paths(&["/x"]));
+    assert_eq!(looked(Some(Path::new("/data")), &set), paths(&[all[0], all[1], all[2], home]));
+    assert_eq!(looked(Some(Path::new("/home/ada/.local/share/butlerd")), &set), paths(&[home, all[1], all[2]]));
+    assert_eq!(looked(None, &|_| None), paths(&["/run/butlerd/project.sock"]));
+    let named = |name: &str| (name == SOCKET_VARIABLE).then(|| "/x".into());
+    assert_eq!(looked(Some(Path::new("/data")), &named), paths(&["/x"]));
 }

@@ -1,0 +1,42 @@
+//! The way to the daemon: its journal socket.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+
+use crate::wire::{Answer, Op};
+use base::local::{self, ConnectionError, LocalConnection};
+
+/// The variable that names the socket where it is none of the usual ones.
+pub const SOCKET_VARIABLE: &str = "BUTLERD_JOURNAL_SOCKET";
+
+/// What the socket is called in each of the usual directories.
+pub const SOCKET: &str = "journal.sock";
+
+/// An open connection. After a failure the next question opens another one at the same place.
+#[derive(Debug)]
+pub struct Client(LocalConnection);
+
+impl Client {
+    /// Connects to the first of [`candidates`] that somebody listens at. Each question is answered `within` this time,
+    /// or lost.
+    pub fn open(data_dir: Option<&Path>, within: Duration) -> Result<Self, ConnectionError> {
+        LocalConnection::open_first(candidates(data_dir), within).map(Self)
+    }
+
+    /// Asks for one thing. The answer is what [`Op`] says of it.
+    pub fn ask<T: DeserializeOwned>(&mut self, op: Op) -> Result<T, ConnectionError> {
+        let foreign = |error: serde_json::Error| ConnectionError::Foreign(error.to_string());
+        let answer = self.0.exchange(serde_json::to_vec(&op).map_err(foreign)?)?;
+        match serde_json::from_slice(&answer).map_err(foreign)? {
+            Answer::Done(result) => serde_json::from_value(result).map_err(foreign),
+            Answer::Refused(refusal) => Err(ConnectionError::Refused(refusal)),
+        }
+    }
+}
+
+/// Where a client looks for the socket, in this order.
+pub fn candidates(data_dir: Option<&Path>) -> Vec<PathBuf> {
+    local::candidates(SOCKET_VARIABLE, SOCKET, data_dir)
+}

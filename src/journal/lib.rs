@@ -1,0 +1,5 @@
+//! The journal as files and as words: what its documents look like, how they change and are merged, what a session is
+//! told of them, and how a person's programs ask the daemon. Pure: it opens no database and writes no file.
+
+pub mod client;
+pub mod wire;
