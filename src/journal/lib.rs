@@ -2,4 +2,16 @@
 //! told of them, and how a person's programs ask the daemon. Pure: it opens no database and writes no file.
 
 pub mod client;
+pub mod documents;
+pub mod file;
+pub mod merge;
+pub mod ops;
+pub mod rotate;
+pub mod section;
+pub mod start;
+pub mod state;
+pub mod templates;
 pub mod wire;
+
+/// What is worth keeping of a conversation, as whoever syncs is told it.
+pub const GUIDELINES: &str = include_str!("guidelines.md");

@@ -1,0 +1,313 @@
+//! What may be done to a journal without a person: each within its budget, and none beyond what its author is trusted
+//! with.
+
+use base::Trust;
+use jiff::civil::{Date, DateTime};
+use serde::{Deserialize, Serialize};
+
+use crate::documents::Documents;
+use crate::file::{CORE_BUDGET, FileName, Kind, REFERENCE_BUDGET};
+use crate::section::{Section, harmless, one_line, title_of};
+use crate::wire::Refusal;
+
+/// Sections of core memory that may be written without a person.
+pub const CORE_SECTIONS: [&str; 2] = ["Active Working State", "Key References"];
+/// Longest title.
+const LONGEST_TITLE: usize = 120;
+/// Longest text of one entry.
+const LONGEST_TEXT: usize = 4000;
+/// Longest line of a day's log.
+const LONGEST_EVENT: usize = 1000;
+/// What a reference file never grows over; [`REFERENCE_BUDGET`] is what it should have.
+const REFERENCE_LIMIT: usize = 2 * REFERENCE_BUDGET;
+/// What a day's log never grows over.
+const LOG_LIMIT: usize = 256 * 1024;
+
+/// One change.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(tag = "op", rename_all = "snake_case")]
+pub enum Op {
+    /// Adds an entry to a reference or user file, or gives the one of this title a new text; or the text of a section of
+    /// core memory.
+    Write {
+        file: String,
+        title: String,
+        text: String,
+        /// Of a decision: why, in one sentence.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        context: Option<String>,
+        /// Of a decision: `active`, `superseded` or `archived`. Of a project: `active`, `completed`, `blocked` or
+        /// `planned`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        status: Option<String>,
+        /// Of a preference: `conversation` or `observation`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        source: Option<String>,
+    },
+    /// Adds a line to the day's log.
+    Log { text: String },
+    /// Moves an entry to the archive.
+    Archive { file: String, title: String },
+}
+
+/// When and by whom.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct By {
+    /// How far the author is believed.
+    pub trust: Trust,
+    /// In the owner's zone.
+    pub now: DateTime,
+}
+
+fn refused(code: &str, message: impl Into<String>) -> Refusal {
+    Refusal { code: code.to_owned(), message: message.into() }
+}
+
+/// Does it. Returns which file changed.
+pub fn apply(journal: &mut Documents, op: &Op, by: By) -> Result<FileName, Refusal> {
+    match op {
+        Op::Log { text } => log(journal, text, by),
+        Op::Archive { file, title } => archive(journal, &named(file)?, title, by),
+        Op::Write { file, title, text, context, status, source } => {
+            let file = named(file)?;
+            let title = title_given(title)?;
+            let text = text_given(text)?;
+            match file.kind() {
+                Kind::Core => core(journal, &title, &text, by),
+                Kind::Reference | Kind::Users => {
+                    let rest =
+                        Rest { context: context.as_deref(), status: status.as_deref(), source: source.as_deref() };
+                    entry(journal, &file, &title, &text, &rest, by)
+                }
+                Kind::Today => {
+                    Err(refused("append_only", "The day's log only grows: add a line to it with journal_log."))
+                }
+                Kind::Day | Kind::Archive => Err(refused(
+                    "read_only",
+                    format!("{file} is kept as it is. Write to a reference file or to the day's log."),
+                )),
+            }
+        }
+    }
+}
+
+fn named(file: &str) -> Result<FileName, Refusal> {
+    FileName::read(file).ok_or_else(|| {
+        let names = "core.md, reference/decisions.md, reference/projects.md, reference/preferences.md, reference/ideas.md, \
+                     users/<person>.md (lower case)";
+        refused("no_such_file", format!("There is no file `{}`. There are: {names}.", one_line(file)))
+    })
+}
+
+fn title_given(title: &str) -> Result<String, Refusal> {
+    let title = one_line(title.trim_start_matches('#'));
+    let title = title_of(&format!("### {title}")).unwrap_or_default().to_owned();
+    match title.chars().count() {
+        0 => Err(refused("no_title", "The entry needs a title.")),
+        n if n > LONGEST_TITLE => {
+            Err(refused("too_long", format!("A title has at most {LONGEST_TITLE} characters; this one has {n}.")))
+        }
+        _ => Ok(title),
+    }
+}
+
+fn text_given(text: &str) -> Result<String, Refusal> {
+    let text = harmless(text);
+    match text.chars().count() {
+        0 => Err(refused("no_text", "The entry needs a text.")),
+        n if n > LONGEST_TEXT => Err(refused(
+            "too_long",
+            format!("An entry has at most {LONGEST_TEXT} characters; this one has {n}. Say it shorter."),
+        )),
+        _ => Ok(text),
+    }
+}
+
+fn log(journal: &mut Documents, text: &str, by: By) -> Result<FileName, Refusal> {
+    let text = one_line(text);
+    if text.is_empty() {
+        return Err(refused("no_text", "The line needs a text."));
+    }
+    if text.chars().count() > LONGEST_EVENT {
+        return Err(refused("too_long", format!("A line of the log has at most {LONGEST_EVENT} characters.")));
+    }
+    crate::rotate::rotate(journal, by.now.date());
+    let file = FileName::today();
+    if journal.text(&file).len() + text.len() > LOG_LIMIT {
+        return Err(refused("over_budget", "The day's log is full."));
+    }
+    let time = by.now.time();
+    let line = format!("**{:02}:{:02}** - {text}\n", time.hour(), time.minute());
+    let document = journal.open(&file);
+    if let Some(last) = document.sections.last_mut()
+        && !last.text.ends_with('\n')
+    {
+        *last = Section::new(last.text.clone(), last.trust);
+    }
+    document.sections.push(Section::new(line, by.trust));
+    Ok(file)
+}
+
+/// A section of core memory gets another text.
+fn core(journal: &mut Documents, title: &str, text: &str, by: By) -> Result<FileName, Refusal> {
+    if by.trust < Trust::System {
+        return Err(refused(
+            "untrusted",
+            "Core memory is told to every session, so only what the owner or the house said goes there. Write this to a \
+             reference file or to the day's log.",
+        ));
+    }
+    let Some(section) = CORE_SECTIONS.into_iter().find(|section| section.eq_ignore_ascii_case(title)) else {
+        return Err(refused(
+            "stable",
+            format!("Of core memory only {} may be written; the rest is the owner's.", CORE_SECTIONS.join(" and ")),
+        ));
+    };
+    let file = FileName::core();
+    let document = journal.open(&file);
+    let at = document.sections.iter().rposition(|own| own.title() == Some(section));
+    let new = Section::new(format!("## {section}\n{text}\n\n"), by.trust);
+    match at {
+        Some(at) => document.sections[at] = new,
+        None => document.sections.push(new),
+    }
+    within(journal, &file, CORE_BUDGET)?;
+    Ok(file)
+}
+
+/// What an entry may have besides its text.
+struct Rest<'a> {
+    context: Option<&'a str>,
+    status: Option<&'a str>,
+    source: Option<&'a str>,
+}
+
+fn entry(
+    journal: &mut Documents,
+    file: &FileName,
+    title: &str,
+    text: &str,
+    rest: &Rest<'_>,
+    by: By,
+) -> Result<FileName, Refusal> {
+    let today = by.now.date();
+    let (body, group) = body(file, title, text, rest, today)?;
+    let new = Section::new(format!("{body}\n"), by.trust);
+    let document = journal.open(file);
+    if let Some(at) = document.find(title) {
+        let old = &document.sections[at];
+        if old.text.starts_with("## ") {
+            return Err(refused("taken", format!("`{title}` is a heading of {file}. Give the entry another title.")));
+        }
+        if old.trust > by.trust && by.trust < Trust::System {
+            return Err(refused(
+                "untrusted",
+                format!("`{title}` was written by somebody who is trusted more. Write it under another title."),
+            ));
+        }
+        document.sections.remove(at);
+        let at = if group.is_some() { place_of(document, group) } else { at };
+        document.sections.insert(at, new);
+    } else {
+        let at = place_of(document, group);
+        document.sections.insert(at, new);
+    }
+    within(journal, file, REFERENCE_LIMIT)?;
+    Ok(file.clone())
+}
+
+/// The lines of an entry, and below which heading it stands.
+fn body(
+    file: &FileName,
+    title: &str,
+    text: &str,
+    rest: &Rest<'_>,
+    today: Date,
+) -> Result<(String, Option<&'static str>), Refusal> {
+    let text = indented(text);
+    let one_of = |what: &str, given: Option<&str>, known: &'static [&'static str]| -> Result<&'static str, Refusal> {
+        let given = given.unwrap_or(known[0]);
+        let found = known.iter().find(|word| word.eq_ignore_ascii_case(given.trim()));
+        found.copied().ok_or_else(|| refused("bad_status", format!("{what} is one of: {}.", known.join(", "))))
+    };
+    Ok(match file.as_str() {
+        "reference/decisions.md" => {
+            let status = one_of("The status of a decision", rest.status, &["active", "superseded", "archived"])?;
+            let context = rest.context.map(one_line).filter(|context| !context.is_empty());
+            let context = context.map(|context| format!("- **Context:** {context}\n")).unwrap_or_default();
+            (format!("### [{today}] {title}\n- **Decision:** {text}\n{context}- **Status:** {status}\n"), None)
+        }
+        "reference/projects.md" => {
+            let status =
+                one_of("The status of a project", rest.status, &["active", "completed", "blocked", "planned"])?;
+            let group = match status {
+                "completed" => "Completed",
+                "planned" => "Planned",
+                _ => "Active",
+            };
+            (format!("### {title}\n- **Status:** {status}\n- **Updated:** {today}\n- **Notes:** {text}\n"), Some(group))
+        }
+        "reference/preferences.md" => {
+            let source = one_of("The source of a preference", rest.source, &["conversation", "observation"])?;
+            (format!("### {title}\n- **Value:** {text}\n- **Source:** {source}\n- **Added:** {today}\n"), None)
+        }
+        _ => (format!("### {title}\n- **Notes:** {text}\n- **Added:** {today}\n"), None),
+    })
+}
+
+/// A text of several lines as a Markdown list has it.
+fn indented(text: &str) -> String {
+    text.lines().collect::<Vec<_>>().join("\n  ")
+}
+
+/// Where the next entry below a heading goes; without one, at the end.
+fn place_of(document: &crate::documents::Document, group: Option<&str>) -> usize {
+    let sections = &document.sections;
+    let heading = |section: &Section| section.text.starts_with("## ");
+    let Some(at) = group.and_then(|group| sections.iter().position(|s| heading(s) && s.title() == Some(group))) else {
+        return sections.len();
+    };
+    let next = sections[at + 1..].iter().position(heading);
+    next.map_or(sections.len(), |next| at + 1 + next)
+}
+
+fn archive(journal: &mut Documents, file: &FileName, title: &str, by: By) -> Result<FileName, Refusal> {
+    if !matches!(file.kind(), Kind::Reference | Kind::Users) {
+        return Err(refused("read_only", format!("Entries of {file} are not archived.")));
+    }
+    let title = title_given(title)?;
+    let document = journal.open(file);
+    let found = document.find(&title).filter(|at| document.sections[*at].text.starts_with("### "));
+    let Some(at) = found else {
+        let titles: Vec<&str> = document.sections.iter().filter_map(Section::title).take(30).collect();
+        let message = format!("{file} has no entry `{title}`. It has: {}.", titles.join("; "));
+        return Err(refused("not_found", message));
+    };
+    if document.sections[at].trust > by.trust && by.trust < Trust::System {
+        return Err(refused("untrusted", format!("`{title}` was written by somebody who is trusted more.")));
+    }
+    let section = document.sections.remove(at);
+    put_into_archive(journal, file, section);
+    Ok(file.clone())
+}
+
+/// Moves a section that was taken out of a file to the end of that file's archive.
+pub fn put_into_archive(journal: &mut Documents, file: &FileName, section: Section) {
+    let archive = journal.open(&file.archived());
+    if archive.sections.is_empty() {
+        archive.sections.push(Section::new(format!("# Archive of {file}\n\n"), Trust::System));
+    }
+    archive.sections.push(section);
+}
+
+fn within(journal: &Documents, file: &FileName, most: usize) -> Result<(), Refusal> {
+    let bytes = journal.text(file).len();
+    if bytes <= most {
+        return Ok(());
+    }
+    let what = match file.kind() {
+        Kind::Core => "Say it shorter, or put the details into a reference file.",
+        _ => "Archive old entries first (journal_archive).",
+    };
+    Err(refused("over_budget", format!("{file} would have {bytes} bytes; it may have {most}. {what}")))
+}
