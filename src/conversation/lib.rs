@@ -125,7 +125,7 @@ impl ConversationLog {
 
     /// A butler's view of the log, for its modules.
     pub fn reader(&self, butler: &str) -> ConversationReader {
-        ConversationReader { log: self.clone(), all: READ_ALL.contains(&butler) }
+        ConversationReader { log: self.clone(), butler: butler.into(), all: READ_ALL.contains(&butler) }
     }
 }
 
@@ -149,7 +149,16 @@ impl ConversationLog {
 #[derive(Clone)]
 pub struct ConversationReader {
     log: ConversationLog,
+    butler: Arc<str>,
     all: bool,
+}
+
+/// A stretch of the log as a butler reads it: of the entries behind a place the first, the last, and how many there are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stretch {
+    pub first: i64,
+    pub last: i64,
+    pub count: i64,
 }
 
 impl ConversationReader {
@@ -167,5 +176,36 @@ impl ConversationReader {
             true => sql::after(lease, tenant, place, most).await,
             false => sql::concerning(lease, tenant, place, most).await,
         }
+    }
+
+    /// What there is behind `place` for the butler; `None`: nothing. As [`ConversationReader::stretch_to`] without end.
+    pub async fn stretch(&self, tenant: &TenantId, place: i64) -> Result<Option<Stretch>, StoreError> {
+        self.stretch_to(tenant, place, i64::MAX).await
+    }
+
+    /// What there is for the butler behind `place` and up to `end`. The daemon looks, not the butler, so this lowers
+    /// nobody's trust: it tells numbers alone.
+    pub async fn stretch_to(&self, tenant: &TenantId, place: i64, end: i64) -> Result<Option<Stretch>, StoreError> {
+        self.log.order().await?;
+        let mut lease = self.log.db.shared(tenant).await?;
+        sql::stretch(&mut lease, tenant, self.own(), place, end).await
+    }
+
+    /// What was said behind `place` and up to `end`, at most so much of it, read by the daemon: whoever hands it on
+    /// answers for each entry's label. `newest`: the last of it instead of the first, in the same order.
+    pub async fn between(
+        &self,
+        tenant: &TenantId,
+        (place, end): (i64, i64),
+        most: i64,
+        newest: bool,
+    ) -> Result<Vec<Placed>, StoreError> {
+        let mut lease = self.log.db.shared(tenant).await?;
+        sql::between(&mut lease, tenant, self.own(), (place, end), most, newest).await
+    }
+
+    /// Whose entries it reads; `None`: all.
+    fn own(&self) -> Option<&str> {
+        (!self.all).then_some(&*self.butler)
     }
 }

@@ -7,6 +7,7 @@ use serde_json::Value;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
+use super::Stretch;
 use super::lane::Lane;
 use base::{Audience, RequestId, TenantId, Trust};
 use store::{Aged, Lease, StoreError, Tx};
@@ -158,6 +159,65 @@ pub(super) async fn before(
     );
     let rows = lease.read(&sql, &[&tenant.as_str(), &lane.0, &request.0, &since, &most]).await.map_err(failed())?;
     Ok(rows.iter().map(Entry::from).collect())
+}
+
+/// What there is behind a place and up to another, for a butler or for whoever reads all, without what the daemon itself
+/// tells the owner. As the daemon.
+pub(super) async fn stretch(
+    lease: &mut Lease,
+    tenant: &TenantId,
+    butler: Option<&str>,
+    place: i64,
+    end: i64,
+) -> Result<Option<Stretch>, StoreError> {
+    let tenant = tenant.as_str();
+    let found = match butler {
+        Some(butler) => {
+            let sql = "SELECT min(r.id) AS first, max(r.id) AS last, count(*) AS count FROM shared.conversation_readers r
+                       WHERE r.tenant_id = $1 AND r.butler = $4 AND r.id > $2 AND r.id <= $3";
+            lease.read(sql, &[&tenant, &place, &end, &butler]).await
+        }
+        None => {
+            let sql = "SELECT min(c.id) AS first, max(c.id) AS last, count(*) AS count FROM shared.conversation c
+                       WHERE c.tenant_id = $1 AND c.id > $2 AND c.id <= $3 AND c.kind <> 'notice'";
+            lease.read(sql, &[&tenant, &place, &end]).await
+        }
+    };
+    let found = found.map_err(failed())?;
+    let stretch = |row: &Row| Some(Stretch { first: row.get::<_, Option<i64>>("first")?, last: row.get("last"), count: row.get("count") });
+    Ok(found.first().and_then(stretch))
+}
+
+/// The entries of [`stretch`], in order. As the daemon.
+pub(super) async fn between(
+    lease: &mut Lease,
+    tenant: &TenantId,
+    butler: Option<&str>,
+    (place, end): (i64, i64),
+    most: i64,
+    newest: bool,
+) -> Result<Vec<Placed>, StoreError> {
+    let (tenant, order) = (tenant.as_str(), if newest { "DESC" } else { "ASC" });
+    let found = match butler {
+        Some(butler) => {
+            let sql = format!(
+                "SELECT r.id AS place, {COLUMNS} FROM shared.conversation_readers r
+                 JOIN shared.conversation c USING (entry, direction)
+                 WHERE r.tenant_id = $1 AND r.butler = $5 AND r.id > $2 AND r.id <= $3 ORDER BY r.id {order} LIMIT $4"
+            );
+            lease.read(&sql, &[&tenant, &place, &end, &most, &butler]).await
+        }
+        None => {
+            let sql = format!(
+                "SELECT c.id AS place, {COLUMNS} FROM shared.conversation c
+                 WHERE c.tenant_id = $1 AND c.id > $2 AND c.id <= $3 AND c.kind <> 'notice' ORDER BY c.id {order} LIMIT $4"
+            );
+            lease.read(&sql, &[&tenant, &place, &end, &most]).await
+        }
+    };
+    let mut found: Vec<Placed> = found.map_err(failed())?.iter().map(Placed::from).collect();
+    found.sort_by_key(|placed| placed.place);
+    Ok(found)
 }
 
 /// What stands at this place of the log, if the lease's role may read it; the lease is told its label.

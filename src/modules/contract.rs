@@ -25,7 +25,7 @@ use config::{KeyMistake, Section};
 use conversation::ConversationReader;
 use outbox::{Channel, Outbox};
 use schedule::BuiltInSchedule;
-use store::Store;
+use store::{Database, Store};
 use store::migrate::Chain;
 use tools::Tool;
 
@@ -140,6 +140,9 @@ pub struct ModuleContext {
     /// Where the world reaches `/hooks`; `None`: nowhere.
     pub public_url: Option<String>,
     pub store: Store,
+    /// The same rows as the daemon itself reads them: whatever their labels are, without being lowered by them. Whoever
+    /// hands them on answers for each label.
+    pub house: Arc<Database>,
     pub clock: Clock,
     /// Whatever leaves the household goes through it.
     pub outbox: Outbox,

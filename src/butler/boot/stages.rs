@@ -164,6 +164,7 @@ impl Booting<'_> {
             data_dir: services.data_dir.clone(),
             public_url: services.config.admin.public_url.clone(),
             store: store.clone(),
+            house: services.db.clone(),
             clock: services.clock.clone(),
             outbox: services.outbox.clone(),
             gate: gate.clone(),

@@ -83,6 +83,12 @@ BEGIN
                 FROM pg_catalog.pg_attribute a WHERE a.attrelid = t.oid AND a.attname = 'used_at')
             WHEN 'notes_to_self' THEN 'SELECT, INSERT, UPDATE (dropped_at)'
             WHEN 'system_prompts' THEN 'SELECT'
+            -- Written by functions of their own alone.
+            WHEN 'journal_changes' THEN NULL
+            WHEN 'journal_sections' THEN NULL
+            WHEN 'journal_checkpoints' THEN NULL
+            WHEN 'journal_syncs' THEN NULL
+            WHEN 'journal_drafts' THEN 'INSERT'
             WHEN 'session_days' THEN 'SELECT'
             WHEN 'asks' THEN 'SELECT, INSERT, UPDATE (state)'
             WHEN 'route_inbox' THEN 'SELECT, UPDATE (session_id)'
