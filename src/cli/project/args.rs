@@ -363,14 +363,20 @@ pub fn days(text: &str) -> Result<u32, BadArgument> {
 mod tests {
     use clap::Parser;
 
-    use super::super::super::args::{Cli, Command};
+    use super::super::super::args::{Cli, Command, ProjectCli, ProjectCommand};
     use super::*;
 
+    /// As the whole command line reads it, which is as the short one does.
     fn parse(line: &str) -> Result<Project, clap::Error> {
-        match Cli::try_parse_from(line.split(' '))?.command {
-            Some(Command::Project(args)) => Ok(args.what),
-            other => panic!("{other:?}"),
-        }
+        let short = ProjectCli::try_parse_from(line.split(' '));
+        let whole = Cli::try_parse_from(line.split(' '));
+        assert_eq!(short.is_ok(), whole.is_ok(), "{line}");
+        let (Cli { common, command: Some(Command::Project(args)) }, Ok(short)) = (whole?, short) else {
+            panic!("{line} is something else")
+        };
+        let ProjectCommand::Project(same) = short.command;
+        assert_eq!(format!("{:?} {same:?}", short.common), format!("{common:?} {args:?}"));
+        Ok(args.what)
     }
 
     #[test]
