@@ -6,6 +6,7 @@
 //! not found.
 
 mod forms;
+mod looks;
 
 use std::borrow::Cow;
 use std::sync::{Arc, LazyLock, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -16,6 +17,8 @@ use zeroize::Zeroizing;
 
 use self::forms::{Form, forms};
 use super::Secret;
+
+pub use self::looks::{hide_secrets, may_hold_secret, secret_in};
 
 /// What stands in a secret's place.
 pub const HIDDEN: &str = "[hidden]";

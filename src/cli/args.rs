@@ -33,6 +33,23 @@ pub struct Common {
     pub json: bool,
 }
 
+/// The same command line with no command but `project`, because all of them take longer to make than its answers to
+/// come. What it can't read is read by [`Cli`], which knows everything.
+#[derive(Debug, Parser)]
+#[command(name = "butlerd", version)]
+pub struct ProjectCli {
+    #[command(flatten)]
+    pub common: Common,
+    #[command(subcommand)]
+    pub command: ProjectCommand,
+}
+
+/// The one command of [`ProjectCli`], as in [`Command`].
+#[derive(Debug, Subcommand)]
+pub enum ProjectCommand {
+    Project(super::project::ProjectArgs),
+}
+
 /// What can be done.
 #[derive(Debug, Subcommand)]
 pub enum Command {

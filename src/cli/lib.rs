@@ -89,21 +89,23 @@ pub fn main() -> i32 {
             return if e.use_stderr() { USAGE } else { 0 };
         }
     };
-    let out = Out::new(cli.common.json);
-    let done = dispatch(cli, out.clone());
+    let place = Place::of(&cli.common);
+    let out = place.out.clone();
+    let done = dispatch(cli, place);
     // Its reader may stand still.
     telemetry::flush_log(std::time::Duration::from_millis(500));
-    match done {
-        Ok(code) => code,
-        Err(problem) => {
-            problem.tell(&out);
-            problem.exit
-        }
-    }
+    told(done, &out)
 }
 
-fn dispatch(cli: Cli, out: Out) -> Outcome {
-    let place = Place { overrides: overrides(&cli.common), environment: Environment::of_process(), out };
+/// The exit code of a command, which is told if it went wrong.
+fn told(done: Outcome, out: &Out) -> i32 {
+    done.unwrap_or_else(|problem| {
+        problem.tell(out);
+        problem.exit
+    })
+}
+
+fn dispatch(cli: Cli, place: Place) -> Outcome {
     match cli.command.unwrap_or_else(|| Command::Serve(serve::ServeArgs::default())) {
         Command::Agent => Ok(agent::main()),
         Command::Serve(args) => serve::run(place, args),
@@ -192,6 +194,12 @@ struct Place {
 }
 
 impl Place {
+    /// Where these flags of the command line say.
+    fn of(common: &Common) -> Self {
+        let out = Out::new(common.json);
+        Self { overrides: overrides(common), environment: Environment::of_process(), out }
+    }
+
     /// The same once more, for a command that asks the daemon beside what it does itself.
     fn again(&self) -> Self {
         Self { overrides: self.overrides.clone(), environment: self.environment.clone(), out: self.out.clone() }

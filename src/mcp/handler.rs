@@ -7,14 +7,14 @@ use futures_util::FutureExt;
 use rmcp::ErrorData;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation, ListToolsResult,
-    PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig, SubscriptionFilter, Tool as McpTool,
-    ToolAnnotations,
+    CallToolRequestParams, CallToolResponse, Implementation, ListToolsResult, PaginatedRequestParams, ProtocolVersion,
+    ServerCapabilities, ServerConfig, SubscriptionFilter, Tool as McpTool, ToolAnnotations,
 };
 use rmcp::service::{RequestContext, RoleServer, SubscriptionContext};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
+use super::result::tool_result;
 use access::{Caller, Detail};
 use base::task;
 use tools::{Definition, Effect, Reply, TOOL_FIND, ToolSet, meant};
@@ -169,12 +169,7 @@ impl ServerHandler for Conn {
             let _ = context.peer.notify_tool_list_changed().await;
         }
         match ended {
-            Ended::Replied(reply) => {
-                let content = vec![ContentBlock::text(reply.json.to_string())];
-                let result =
-                    if reply.is_error { CallToolResult::error(content) } else { CallToolResult::success(content) };
-                Ok(result.into())
-            }
+            Ended::Replied(reply) => Ok(tool_result(&reply.json, reply.is_error).into()),
             Ended::NoTool(name) => Err(ErrorData::invalid_params(format!("there is no tool `{name}`"), None)),
             Ended::Failed => Err(ErrorData::internal_error("the tool failed; the daemon's log says why", None)),
         }

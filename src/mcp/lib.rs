@@ -9,10 +9,12 @@ mod handler;
 mod http;
 mod pipe;
 mod quick;
+mod result;
 mod server;
 
 pub use client::{ClientError, RemoteAnswer, RemoteConnection, RemoteServer, RemoteTool};
 pub use connections::prove;
 pub use http::{BODY_TIMEOUT, Body, TOO_SLOW, body_refusal, json_body, refusal_response, text_body, whole_body};
 pub use pipe::SERVER_OUTPUT;
+pub use result::tool_result;
 pub use server::{BindError, Listener, Served, accept_loop};

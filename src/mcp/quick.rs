@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::http::Body;
+use super::result::{Wrapped, wrapped};
 
 /// Protocol versions in which a call needs nothing beside its body.
 const PLAIN: [&str; 3] = ["2025-03-26", "2025-06-18", "2025-11-25"];
@@ -88,6 +89,8 @@ struct Answer<'a> {
 #[serde(rename_all = "camelCase")]
 struct Done<'a> {
     content: [Text<'a>; 1],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    structured_content: Option<Wrapped<'a>>,
     is_error: bool,
 }
 
@@ -100,7 +103,8 @@ struct Text<'a> {
 /// The answer to a call that has a result.
 pub(super) fn answer(id: &Id, result: &Value, is_error: bool) -> Response<Body> {
     let content = [Text { r#type: "text", text: &result.to_string() }];
-    let answer = Answer { jsonrpc: "2.0", id, result: Done { content, is_error } };
+    let done = Done { content, structured_content: wrapped(result), is_error };
+    let answer = Answer { jsonrpc: "2.0", id, result: done };
     // What was just made of text and JSON can be written.
     let body = serde_json::to_vec(&answer).unwrap_or_default();
     let mut response = Response::new(Full::new(Bytes::from(body)).boxed_unsync());

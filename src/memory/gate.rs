@@ -2,10 +2,9 @@
 
 use std::sync::LazyLock;
 
-use base::redact::HIDDEN;
+use base::redact::secret_in;
 use memory_index::text::normal;
 use regex::Regex;
-use uuid::Uuid;
 
 /// Most bytes of a fact or a rule.
 pub const MAX_FACT: usize = 8 * 1024;
@@ -56,7 +55,7 @@ pub fn refusal(text: &str, most: usize) -> Option<String> {
     if noise(text, &plain) {
         return Some("it is output of a tool or markup and no statement; say in words what is to be kept".to_owned());
     }
-    if let Some(what) = secret(text) {
+    if let Some(what) = secret_in(text) {
         return Some(format!("it looks like {what}; secrets are kept with `butlerd secret set`, never in memory"));
     }
     None
@@ -111,115 +110,6 @@ fn noise(text: &str, plain: &str) -> bool {
     // Letters are rare in dumps, and so are spaces.
     let (letters, all) = (plain.chars().filter(|c| c.is_alphabetic()).count(), plain.chars().count());
     all > 40 && letters * 4 < all && plain.chars().filter(|c| c.is_ascii_punctuation()).count() * 3 > all
-}
-
-/// The kind of secret that the text seems to hold.
-pub fn secret(text: &str) -> Option<&'static str> {
-    if text.contains(HIDDEN) {
-        return Some("a secret of the household's");
-    }
-    secrets().iter().find(|(_, re)| re.is_match(text)).map(|(what, _)| *what).or_else(|| {
-        let found = cards().find_iter(text).any(|m| is_card(m.as_str()));
-        if found {
-            return Some("the number of a payment card");
-        }
-        text.split(|c: char| c.is_whitespace() || "\"'`(),;<>".contains(c)).any(random).then_some("a key or a token")
-    })
-}
-
-/// The text with `[hidden]` in the place of what looks like a secret: of what is kept for the record.
-pub fn hide_secrets(text: &str) -> String {
-    let mut text = text.to_owned();
-    for (_, re) in secrets() {
-        text = re.replace_all(&text, HIDDEN).into_owned();
-    }
-    text = cards()
-        .replace_all(&text, |m: &regex::Captures<'_>| if is_card(&m[0]) { HIDDEN.to_owned() } else { m[0].to_owned() })
-        .into_owned();
-    let tokens: Vec<String> = text
-        .split(|c: char| c.is_whitespace() || "\"'`(),;<>".contains(c))
-        .filter(|t| random(t))
-        .map(str::to_owned)
-        .collect();
-    tokens.iter().fold(text, |text, token| text.replace(token, HIDDEN))
-}
-
-fn secrets() -> &'static [(&'static str, Regex)] {
-    static SECRETS: LazyLock<Vec<(&str, Regex)>> = LazyLock::new(|| {
-        let re = |p: &str| Regex::new(p).expect("the pattern is right");
-        vec![
-            (
-                "a private key",
-                re(
-                    r"(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY( BLOCK)?-----(.*?-----END [A-Z0-9 ]*PRIVATE KEY( BLOCK)?-----)?",
-                ),
-            ),
-            (
-                "a key or a token",
-                re(r"(?x)\b(?:sk|pk|rk)[-_](?:live|test|ant|proj|or)?[-_]?[A-Za-z0-9_-]{16,}
-                     |\bgh[pousr]_[A-Za-z0-9]{20,}|\bgithub_pat_\w{20,}|\bglpat-[\w-]{16,}|\bxox[abeprs]-[\w-]{10,}
-                     |\b(?:AKIA|ASIA)[A-Z0-9]{16}\b|\bAIza[\w-]{30,}|\bya29\.[\w-]{20,}|\bhf_[A-Za-z0-9]{20,}
-                     |\bnpm_[A-Za-z0-9]{20,}|\bpypi-[\w-]{20,}|\bAGE-SECRET-KEY-1[A-Z0-9]{20,}
-                     |\b\d{8,10}:AA[\w-]{30,}
-                     |\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*"),
-            ),
-            ("a key or a token", re(r"(?i)\b(?:authorization\s*:\s*)?(?:bearer|basic)\s+[A-Za-z0-9+/_=.-]{16,}")),
-            ("a password in an address", re(r"(?i)\b[a-z][a-z0-9+.-]*://[^\s:/@]+:[^\s/@]+@")),
-            (
-                "a password",
-                re(r#"(?ix)\b(?:pass(?:word|wort|phrase|code)|passwd|pwd|kennwort|
-                     (?:api|access|secret|private|auth|recovery|encryption|license)[\ _-]?(?:key|token|code|secret)|
-                     client[\ _-]?secret|token|pin(?:[\ _-]?(?:code|number))?|cvv|cvc|otp|tan|seed\ phrase|
-                     (?:door|alarm|safe|lock|gate|unlock|security)[\ _-]?code)\b
-                     [^.\n]{0,40}?(?:\bis\b|\bare\b|\bwas\b|=|:|\bto\b|\blautet\b|\bist\b)\s*["'`]?
-                     (?:[^\s"'`]*\d[^\s"'`]*|[^\s"'`]*[!@\#$%^&*+=~?][^\s"'`.,]+)"#),
-            ),
-            ("an account with a password", re(r"(?i)\b(?:log ?in|credentials?)\b[^.\n]{0,30}?\b\S+\s*/\s*\S*\d\S*")),
-        ]
-    });
-    &SECRETS
-}
-
-fn cards() -> &'static Regex {
-    static CARDS: LazyLock<Regex> =
-        LazyLock::new(|| Regex::new(r"\b[3-6]\d{3}(?:[ -]?\d){8,15}\b").expect("the pattern is right"));
-    &CARDS
-}
-
-/// Thirteen to nineteen digits whose check digit is right.
-fn is_card(found: &str) -> bool {
-    let digits: Vec<u32> = found.chars().filter_map(|c| c.to_digit(10)).collect();
-    let sum: u32 = digits
-        .iter()
-        .rev()
-        .enumerate()
-        .map(|(n, d)| match n % 2 {
-            0 => *d,
-            _ if *d > 4 => d * 2 - 9,
-            _ => d * 2,
-        })
-        .sum();
-    (13..=19).contains(&digits.len()) && sum.is_multiple_of(10) && digits.iter().any(|d| *d != digits[0])
-}
-
-/// A word that no person would write: long, and of all kinds of characters. Addresses of pages are none, nor are ids.
-fn random(word: &str) -> bool {
-    if word.len() < 24 || word.contains("://") || word.contains('@') || Uuid::try_parse(word).is_ok() {
-        return false;
-    }
-    let word = word.trim_end_matches(['.', ':', '?', '!']);
-    if !word.bytes().all(|b| b.is_ascii_alphanumeric() || b"+/=_-.".contains(&b)) {
-        return false;
-    }
-    let kinds = [u8::is_ascii_lowercase, u8::is_ascii_uppercase, u8::is_ascii_digit];
-    let has = kinds.iter().filter(|is| word.bytes().any(|b| is(&b))).count();
-    let digits = word.bytes().filter(u8::is_ascii_digit).count();
-    let hexadecimal = word.len() >= 32 && word.bytes().all(|b| b.is_ascii_hexdigit()) && digits >= 4;
-    // Letters and digits change places often where nobody chose them.
-    let pairs: Vec<(u8, u8)> = word.bytes().zip(word.bytes().skip(1)).collect();
-    let class = |b: u8| (b.is_ascii_digit(), b.is_ascii_uppercase());
-    let changes = pairs.iter().filter(|(a, b)| class(*a) != class(*b)).count();
-    hexadecimal || has == 3 && digits >= 3 && changes * 4 > word.len()
 }
 
 #[cfg(test)]
@@ -278,13 +168,6 @@ mod tests {
         ] {
             assert_eq!(refusal(text, MAX_FACT), None, "{text:?}");
         }
-    }
-
-    #[test]
-    fn secrets_are_hidden_and_the_rest_stays() {
-        let hidden = hide_secrets("Asked: pay with 4111 1111 1111 1111 in Lyon, password is hunter2 now");
-        assert!(hidden.contains("Lyon") && !hidden.contains("4111 1111") && !hidden.contains("hunter2"), "{hidden}");
-        assert_eq!(hide_secrets("Ada lives in Lyon"), "Ada lives in Lyon");
     }
 
     #[test]

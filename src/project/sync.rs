@@ -4,6 +4,7 @@
 //! developer's working tree, index and branches are never touched.
 
 mod exchange;
+mod losses;
 mod outgoing;
 mod pull;
 mod push;
@@ -59,6 +60,8 @@ pub struct SyncReport {
     pub skipped: u64,
     /// Memories that are forgotten here because they were elsewhere.
     pub deleted: u64,
+    /// Memories that stay here though others forgot them, because they are too many to go unasked.
+    pub kept: u64,
 }
 
 impl SyncReport {
@@ -72,6 +75,7 @@ impl SyncReport {
         self.imported += other.imported;
         self.skipped += other.skipped;
         self.deleted += other.deleted;
+        self.kept += other.kept;
         self
     }
 }
@@ -94,6 +98,11 @@ pub enum SyncError {
          nothing was pushed. Take them in with `sync pull --from {identity}`, or push with --force if they are to go"
     )]
     Shrinks { file: String, identity: String, there: usize, here: usize },
+    #[error(
+        "{file} on branch {BRANCH} forgets {would} of the {here} memories here; nothing was pushed. Forget them here, too, \
+         with `sync pull --from {identity} --force`, or keep them with `sync push --force`"
+    )]
+    Forgets { file: String, identity: String, would: u64, here: u64 },
     #[error("others pushed at the same time, {tries} times in a row; try again")]
     Contended { tries: u32 },
     #[error("{path} can't be used: {source}")]
@@ -108,16 +117,22 @@ pub fn push(place: &ProjectPlace, daemon: &mut dyn Daemon, force: bool) -> Resul
     push::push(&Exchange::of(place)?, daemon, force)
 }
 
-/// Takes in what others have pushed: all of them, or the one that `from` names.
-pub fn pull(place: &ProjectPlace, daemon: &mut dyn Daemon, from: Option<&str>) -> Result<SyncReport, SyncError> {
-    pull::pull(&Exchange::of(place)?, daemon, from)
+/// Takes in what others have pushed: all of them, or the one that `from` names. Without `force`, deletions that would
+/// take more than half of what is here are left out.
+pub fn pull(
+    place: &ProjectPlace,
+    daemon: &mut dyn Daemon,
+    from: Option<&str>,
+    force: bool,
+) -> Result<SyncReport, SyncError> {
+    pull::pull(&Exchange::of(place)?, daemon, from, force)
 }
 
-/// Pushes, then pulls, whether or not that push came through; its error is the result nevertheless.
+/// Pushes, then pulls, each with or without `force`, whether or not that push came through; its error is the result nevertheless.
 pub fn sync(place: &ProjectPlace, daemon: &mut dyn Daemon, force: bool) -> Result<SyncReport, SyncError> {
     let exchange = Exchange::of(place)?;
     let pushed = push::push(&exchange, daemon, force);
-    let pulled = pull::pull(&exchange, daemon, None);
+    let pulled = pull::pull(&exchange, daemon, None, force);
     match (pushed, pulled) {
         (Ok(pushed), Ok(pulled)) => Ok(pushed.and(pulled)),
         (Err(error), Ok(pulled)) => Err(SyncError::Push { source: Box::new(error), pulled }),

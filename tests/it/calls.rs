@@ -152,6 +152,7 @@ async fn a_plain_call_is_answered_as_the_library_answers_it() {
     let calls = [
         ("state_get", json!({"key": "k"})),
         ("state_get", json!({})),
+        ("state_list", json!({})),
         ("module.set_enabled", json!({"name": "none", "enabled": true})),
         ("no_such_tool", json!({})),
         ("route.execute", json!({})),

@@ -297,5 +297,21 @@ async fn two_machines_exchange_memories_by_git() {
     second.project(&["sync"]);
     first.project(&["sync"]);
     assert!(first.is_gone(&kept), "and does not come back");
-    assert_eq!(first.project(&["list"]).as_array().unwrap().len(), 1);
+    let count = |developer: &Developer<'_>| developer.project(&["list"]).as_array().unwrap().len();
+    assert_eq!(count(&first), 1);
+    // What would take nearly all away is taken only by force.
+    for what in ["linter", "deploy script", "message queue", "login page", "price list", "backup job", "search index"] {
+        first.remember("Context", "", &format!("The {what} belongs to the team of the {what}"));
+    }
+    first.project(&["sync"]);
+    second.project(&["sync"]);
+    assert_eq!(count(&second), 8);
+    first.project(&["forget", "--all", "--confirm"]);
+    first.project(&["sync", "push"]);
+    let pulled = second.project(&["sync", "pull"]);
+    assert_eq!((&pulled["deleted"], &pulled["kept"]), (&json!(0), &json!(8)), "{pulled}");
+    assert!(pulled["lines"].to_string().contains("forgets 8 of the 8 memories here"), "{pulled}");
+    assert_eq!(count(&second), 8);
+    assert_eq!(second.project(&["sync", "pull", "--force"])["deleted"], 8);
+    assert_eq!(count(&second), 0);
 }

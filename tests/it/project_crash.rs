@@ -1,11 +1,14 @@
 //! `kill -9` in the middle of what changes a project's memory: it is done or not done, never half, and the developer's
 //! program says that it does not know.
 
+use std::io::Write;
+use std::os::unix::process::ExitStatusExt;
+
 use serde_json::{Value, json};
 
 use crate::support::developer::{Developer, butlerd, with_workshop};
 use crate::support::tally::died;
-use crate::support::{Daemon, Household};
+use crate::support::{Daemon, Household, eventually};
 
 const TEXTS: [&str; 3] = [
     "The retry limit of the queue is five because the vendor counts calls",
@@ -72,4 +75,43 @@ async fn killed_around_the_commit_nothing_is_half_done() {
     assert_eq!(count(&api), TEXTS.len() + 30, "all of it is there");
     let again = api.project(&["import", &file]);
     assert_eq!((&again["imported"], &again["skipped"]), (&json!(0), &json!(30)), "{again}");
+}
+
+/// A hook that dies between the daemon's answer and its print has told nothing: a later one tells it, once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_hook_did_not_print_is_told_by_a_later_one() {
+    let household = with_workshop();
+    let _daemon = household.start().await;
+    let api = Developer::in_repository(&household, "api");
+    api.remember(
+        "Learning",
+        "",
+        "The deploy script fails when REGION is unset, because terraform falls back to us-east-1",
+    );
+    let prompt = "Why does the deploy script fail with the terraform region?";
+    let told = || api.project(&["metrics"])["injections"].clone();
+    let input = json!({"session_id": "s1", "cwd": api.at.display().to_string(),
+                       "hook_event_name": "UserPromptSubmit", "prompt": prompt});
+    // One that was too slow never came to its print.
+    eventually("a hook dies with an answer in hand", || async {
+        let mut dying = api.command(butlerd(), &["hook", "UserPromptSubmit"]);
+        let mut dying = dying.env("BUTLERD_CRASH_POINT", "hook.answered").spawn().expect("it runs");
+        drop(dying.stdin.take().expect("its input").write_all(input.to_string().as_bytes()));
+        let out = dying.wait_with_output().expect("its end");
+        assert_eq!(String::from_utf8_lossy(&out.stdout), "");
+        if out.status.signal() == Some(9) { Ok(()) } else { Err(format!("{:?}", out.status)) }
+    })
+    .await;
+    assert_eq!(told(), 0, "nothing was told");
+    eventually("a later hook tells it", || async {
+        let said = api.prompt("s1", prompt);
+        if said.contains("us-east-1") { Ok(()) } else { Err(format!("{said:?}")) }
+    })
+    .await;
+    eventually("the daemon hears that it was printed", || async {
+        let told = told();
+        if told == 1 { Ok(()) } else { Err(told.to_string()) }
+    })
+    .await;
+    assert_eq!(api.prompt("s1", prompt), "", "it was told");
 }

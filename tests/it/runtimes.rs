@@ -131,3 +131,29 @@ async fn one_conversation_leaves_the_same_record_through_every_runtime() {
         assert_eq!(record, expected, "{kind}");
     }
 }
+
+/// An answer that is a list reaches the model through every runtime. The Gemini CLI refuses one that comes as text
+/// alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_list_reaches_the_model_through_every_runtime() {
+    let runtimes = installed("runtimes::a_list_reaches_the_model_through_every_runtime");
+    let list = |runtime: Runtime| async move {
+        let call = |tool: &str, arguments: Value| json!({"call": {"tool": tool, "arguments": arguments}});
+        let steps = [
+            call("state_set", json!({"key": "colour of the house", "value": "teal"})),
+            call("state_list", json!({})),
+            json!({"say": "FINAL: {{last_result}}"}),
+        ];
+        let model = model(json!([{"when": "List what you keep", "steps": steps}])).await;
+        let household = Household::with_model(&model).with_runtimes(&[runtime], "");
+        let daemon = household.start().await;
+        let done = daemon.mcp(runtime.kind).ok("trigger", json!({"prompt": "List what you keep."})).await;
+        assert_eq!(done["success"], true, "{done}\n{}", daemon.log());
+        done["output"].to_string()
+    };
+    let running: Vec<_> = runtimes.iter().map(|runtime| (runtime.kind, tokio::spawn(list(*runtime)))).collect();
+    for (kind, output) in running {
+        let output = output.await.unwrap_or_else(|e| panic!("{kind}: {e}"));
+        assert!(output.contains("FINAL") && output.contains("colour of the house"), "{kind}: {output}");
+    }
+}

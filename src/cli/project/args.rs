@@ -258,7 +258,7 @@ pub struct Cleanup {
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct SyncArgs {
-    /// Push even if fewer memories are here than there
+    /// Push even if fewer memories are here than there, and forget what others forgot even if that is most of it
     #[arg(long)]
     pub force: bool,
     #[command(subcommand)]
@@ -279,6 +279,9 @@ pub enum SyncPart {
         /// Only of this one
         #[arg(long, value_name = "USER/MACHINE")]
         from: Option<String>,
+        /// Forget what they forgot even if that is more than half of what is here
+        #[arg(long)]
+        force: bool,
     },
     /// Show when memories were pushed and pulled last, and by whom there are others
     Status,
@@ -360,14 +363,20 @@ pub fn days(text: &str) -> Result<u32, BadArgument> {
 mod tests {
     use clap::Parser;
 
-    use super::super::super::args::{Cli, Command};
+    use super::super::super::args::{Cli, Command, ProjectCli, ProjectCommand};
     use super::*;
 
+    /// As the whole command line reads it, which is as the short one does.
     fn parse(line: &str) -> Result<Project, clap::Error> {
-        match Cli::try_parse_from(line.split(' '))?.command {
-            Some(Command::Project(args)) => Ok(args.what),
-            other => panic!("{other:?}"),
-        }
+        let short = ProjectCli::try_parse_from(line.split(' '));
+        let whole = Cli::try_parse_from(line.split(' '));
+        assert_eq!(short.is_ok(), whole.is_ok(), "{line}");
+        let (Cli { common, command: Some(Command::Project(args)) }, Ok(short)) = (whole?, short) else {
+            panic!("{line} is something else")
+        };
+        let ProjectCommand::Project(same) = short.command;
+        assert_eq!(format!("{:?} {same:?}", short.common), format!("{common:?} {args:?}"));
+        Ok(args.what)
     }
 
     #[test]
@@ -388,12 +397,14 @@ mod tests {
             "sync --force",
             "sync push --force",
             "sync pull --from ada/laptop",
+            "sync pull --from ada/laptop --force",
             "todo add x --tags a",
             "todo clear --confirm",
             "rules add --topics a,b text",
             "metrics --since 7d",
             "init --assistant claude,codex --dry-run",
             "list --project api",
+            "--json list --data-dir /x --config=y",
         ] {
             assert!(parse(&format!("butlerd project {line}")).is_ok(), "{line}");
         }

@@ -167,7 +167,7 @@ fn exchange(client: &ProjectClient, out: &Out, args: SyncArgs) -> Outcome {
         }
         None => (Exchange::Both, args.force),
         Some(SyncPart::Push { force }) => (Exchange::Push, *force),
-        Some(SyncPart::Pull { from }) => (Exchange::Pull { from: from.as_deref() }, false),
+        Some(SyncPart::Pull { from, force }) => (Exchange::Pull { from: from.as_deref() }, *force),
     };
     let report = developer::exchange(client, what, force).inspect_err(|error| {
         // What was taken in stays, though not all was done.

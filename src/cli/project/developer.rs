@@ -32,7 +32,7 @@ pub fn call(
     let done = match tool.name {
         "sync" => sync::sync(&place, client, false),
         "sync_push" => sync::push(&place, client, false),
-        "sync_pull" => sync::pull(&place, client, text("from_source")),
+        "sync_pull" => sync::pull(&place, client, text("from_source"), false),
         "sync_status" => return json_of("sync_status", &sync::status(&place)?),
         "import_memories" => {
             let Some(file) = text("file_path") else {
@@ -135,7 +135,7 @@ pub fn exchange(client: &ProjectClient, what: Exchange<'_>, force: bool) -> Resu
     Ok(match what {
         Exchange::Both => sync::sync(place, &mut daemon, force),
         Exchange::Push => sync::push(place, &mut daemon, force),
-        Exchange::Pull { from } => sync::pull(place, &mut daemon, from),
+        Exchange::Pull { from } => sync::pull(place, &mut daemon, from, force),
     }?)
 }
 

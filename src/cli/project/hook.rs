@@ -5,6 +5,7 @@ use std::io::{IsTerminal, Read, Write};
 use std::panic::catch_unwind;
 use std::path::Path;
 
+use base::crash;
 use project::hook;
 
 /// The longest input that is read.
@@ -46,10 +47,14 @@ pub fn run(event: Option<&str>, data_dir: Option<&Path>) -> i32 {
     }
     let input = String::from_utf8_lossy(&input);
     // A mistake of ours must not look like an answer to the assistant's question, either.
-    let told = catch_unwind(|| hook::run(event, &input, data_dir)).unwrap_or_default();
-    if let Some(told) = told {
-        // Nobody may listen any more.
-        drop(writeln!(std::io::stdout().lock(), "{told}"));
+    let said = catch_unwind(|| hook::run(event, &input, data_dir)).unwrap_or_default();
+    if let Some(said) = said {
+        crash::point("hook.answered");
+        // Nobody may listen any more: then it was not told.
+        let mut stdout = std::io::stdout().lock();
+        if writeln!(stdout, "{}", said.line()).and_then(|()| stdout.flush()).is_ok() {
+            said.printed();
+        }
     }
     0
 }

@@ -5,19 +5,20 @@ use std::sync::Arc;
 
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation, ListToolsResult,
-    PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
+    CallToolRequestParams, CallToolResponse, CallToolResult, Implementation, ListToolsResult, PaginatedRequestParams,
+    ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
 };
 use rmcp::service::{RequestContext, RoleServer};
 use rmcp::transport::stdio_pipes;
 use rmcp::{ErrorData, ServiceExt};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::super::Outcome;
 use super::super::problem::{FAILED, Problem};
 use super::client::{ProjectClient, Sockets};
 use super::developer;
 use super::error::ProjectError;
+use ::mcp::tool_result;
 use project::tool::{self, Place, ProjectTool};
 
 /// What a model is told of the server.
@@ -62,19 +63,8 @@ impl MemoryServer {
 
     fn answer(&self, tool: &ProjectTool, args: &Map<String, Value>) -> CallToolResult {
         match self.call(tool, args) {
-            Ok(value) => {
-                let mut result = CallToolResult::success(vec![ContentBlock::text(value.to_string())]);
-                if !value.is_object() {
-                    // The Gemini CLI takes a text that is JSON for structured content where there is none, and then
-                    // refuses all but an object.
-                    result.structured_content = Some(json!({"result": value}));
-                }
-                result
-            }
-            Err(error) => {
-                let told = Problem::from(error).to_json();
-                CallToolResult::error(vec![ContentBlock::text(told.to_string())])
-            }
+            Ok(value) => tool_result(&value, false),
+            Err(error) => tool_result(&Problem::from(error).to_json(), true),
         }
     }
 }

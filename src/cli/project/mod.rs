@@ -20,7 +20,11 @@ use std::path::{Path, PathBuf};
 
 pub use args::{HookArgs, ProjectArgs};
 
+use clap::Parser;
+
+use super::args::{ProjectCli, ProjectCommand};
 use super::{Outcome, Place};
+use args::Project;
 use client::{ProjectClient, Sockets};
 use config::load_config;
 use error::ProjectError;
@@ -38,7 +42,22 @@ pub fn at_once(argv: &[OsString]) -> Option<i32> {
     if program.ends_with(WT_MEMORY) {
         return Some(wt_memory::main(&argv[1..]));
     }
-    hook::at_once(argv)
+    hook::at_once(argv).or_else(|| asked_at_once(argv))
+}
+
+/// Does what `butlerd project` only asks the daemon or git for. It needs nothing of what the program sets up for other
+/// commands, and the command line with all of them takes as long to make as an answer to come.
+fn asked_at_once(argv: &[OsString]) -> Option<i32> {
+    if !argv.iter().any(|word| word == "project") {
+        return None;
+    }
+    // Help, and what can't be read, is told by the whole command line.
+    let ProjectCli { common, command: ProjectCommand::Project(args) } = ProjectCli::try_parse_from(argv).ok()?;
+    if matches!(args.what, Project::Init(_) | Project::Remove(_)) {
+        return None;
+    }
+    let place = Place::of(&common);
+    Some(super::told(run(&place, args), &place.out))
 }
 
 /// `butlerd hook`, where the quick way did not take it.

@@ -1,5 +1,6 @@
 //! Facts: what is so.
 
+use base::redact::secret_in;
 use memory_index::predicates::resolve;
 use memory_index::same::{About, Said};
 use memory_index::text::{content_hash, topic_hash};
@@ -38,7 +39,7 @@ pub async fn store_fact(tx: &mut dyn Rows, origin: &Origin, fact: &NewFact) -> R
         return Err(WriteError::refused("not_remembered", format!("Not remembered: of its subject: {why}.")));
     }
     let name = predicate_name(&fact.predicate)?;
-    if let Some(what) = gate::secret(&format!("{}: {content}", name.replace('_', " "))) {
+    if let Some(what) = secret_in(&format!("{}: {content}", name.replace('_', " "))) {
         let why = format!(
             "Not remembered: it looks like {what}; secrets are kept with `butlerd secret set`, never in memory."
         );

@@ -63,7 +63,9 @@ pub(super) async fn import(request: &ProjectRequest<'_>, rows: &mut dyn Rows) ->
         |record: &Record, known: &HashSet<Uuid>| gone.contains(&id_of(&record.id)) || known.contains(&here(record));
     if request.args.flag("dry_run") {
         let skipped = export.records.iter().filter(|record| is_known(record, &known)).count();
-        return Ok(json!({"would_import": export.records.len() - skipped, "would_skip": skipped, "dry_run": true}));
+        let would_delete = experiences::of(rows, scope, &told_of).await?.len();
+        return Ok(json!({"would_import": export.records.len() - skipped, "would_skip": skipped,
+            "would_delete": would_delete, "dry_run": true}));
     }
     let (mut imported, mut skipped, mut errors) = (0, 0, Vec::new());
     for record in &export.records {

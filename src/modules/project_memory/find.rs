@@ -45,17 +45,35 @@ pub(super) async fn recall(request: &ProjectRequest<'_>, rows: &mut dyn Rows) ->
         let seen: HashSet<Uuid> = hits.iter().map(|hit| hit.id).collect();
         hits.extend(near.into_iter().filter(|hit| !seen.contains(&hit.id)).map(|hit| Hit { score: 0.0, ..hit }));
     }
-    let mut found = fitting(request, rows, &hits).await?;
+    let legacy = args.flag("legacy_order");
+    let mut reach = hits.clone();
+    if tags.is_empty() && least <= 0.0 && !legacy {
+        within_reach(&mut reach, limit);
+    }
+    let mut found = fitting(request, rows, &reach).await?;
+    if found.len() < reach.len() && reach.len() < hits.len() {
+        // Some were forgotten meanwhile, so that others move up.
+        found = fitting(request, rows, &hits).await?;
+    }
     found.retain(|f| records::importance(&f.fact) >= least);
     let facts: Vec<Experience> = if tags.is_empty() {
         let branch = request.branch.map(|branch| format!("{BRANCH}{branch}"));
-        let order = if args.flag("legacy_order") { legacy_order } else { boosted };
+        let order = if legacy { legacy_order } else { boosted };
         order(found, branch.as_deref(), limit)
     } else {
         found.retain(|f| f.fact.tags.iter().any(|tag| tags.contains(tag)));
         found.into_iter().take(limit).map(|f| f.fact).collect()
     };
     Ok(records::records(&facts))
+}
+
+/// Leaves what may come among the first `limit` wherever it belongs: to read a memory takes longer than to find it.
+fn within_reach(hits: &mut Vec<Hit>, limit: usize) {
+    let mut scores: Vec<f32> = hits.iter().map(|hit| hit.score).collect();
+    scores.sort_by(|a, b| b.total_cmp(a));
+    if let Some(last) = limit.checked_sub(1).and_then(|last| scores.get(last)) {
+        hits.retain(|hit| hit.score + BRANCH_BONUS >= *last);
+    }
 }
 
 /// The best, where a memory of the branch counts a little more: it goes before one that fits about as well, and never
@@ -107,6 +125,7 @@ fn reason(parts: &Parts) -> String {
 #[cfg(test)]
 mod tests {
     use jiff::Timestamp;
+    use memory_index::Kind;
 
     use super::*;
 
@@ -128,6 +147,21 @@ mod tests {
 
     fn words(facts: &[Experience]) -> String {
         facts.iter().map(|fact| &*fact.content).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn what_is_out_of_reach_is_not_read_and_would_not_come_first() {
+        let scores = [(0.9, "x"), (0.85, "x"), (0.8, "branch:f"), (0.76, "branch:f"), (0.74, "branch:f"), (0.3, "x")];
+        for limit in 0..8 {
+            let hit = |f: &Fitting| Hit { id: f.fact.id, kind: Kind::Fact, score: f.score, parts: Parts::default() };
+            let mut hits: Vec<Hit> = found(&scores).iter().map(hit).collect();
+            within_reach(&mut hits, limit);
+            let mut reached = found(&scores);
+            reached.retain(|f| hits.iter().any(|hit| hit.id == f.fact.id));
+            let [few, all] = [reached, found(&scores)].map(|found| words(&boosted(found, Some("branch:f"), limit)));
+            assert_eq!(few, all, "{limit}");
+            assert!(limit != 2 || hits.len() == 4, "{hits:?}");
+        }
     }
 
     #[test]

@@ -84,7 +84,7 @@ pub(super) async fn inject(request: &ProjectRequest<'_>, rows: &mut dyn Rows) ->
     if let Some(session) = session {
         let ids: Vec<Uuid> = chosen.iter().map(|c| c.fact.id).collect();
         let costs: Vec<i32> = chosen.iter().map(|c| i32::try_from(tokens(&c.fact)).unwrap_or(i32::MAX)).collect();
-        // Another hook of the session may have told some of it meanwhile.
+        // Another hook of the session may have some of it in hand meanwhile.
         let noted = sql::tell(rows, request.project.id, (session, event), &ids, &costs).await?;
         chosen.retain(|candidate| noted.contains(&candidate.fact.id));
     }
@@ -132,6 +132,14 @@ fn stands_out(parts: &Parts, field: Option<f32>, words: usize) -> bool {
 
 fn says_something(fact: &Experience) -> bool {
     fact.content.trim().chars().count() >= LEAST_CHARACTERS
+}
+
+/// What a hook printed was told.
+pub(super) async fn told(request: &ProjectRequest<'_>, rows: &mut dyn Rows) -> Result<Value, WriteError> {
+    let ids = request.args.0["ids"].as_array().ok_or_else(|| wrong("`ids` is a list."))?;
+    let ids: Vec<Uuid> = ids.iter().filter_map(|id| id.as_str()?.parse().ok()).collect();
+    let told = sql::printed(rows, request.args.needed("session")?, &ids).await?;
+    Ok(json!({"told": told}))
 }
 
 pub(super) async fn forget_session(request: &ProjectRequest<'_>, rows: &mut dyn Rows) -> Result<Value, WriteError> {

@@ -28,6 +28,7 @@ const WRITES: &[&str] = &[
     "complete_todo",
     "clear_todos",
     "inject",
+    "told",
     "forget_session",
 ];
 
@@ -88,7 +89,7 @@ impl ProjectMemory {
                 perform(&request, op, &mut lease).await
             }
         }?;
-        if WRITES.contains(&op) && !matches!(op, "inject" | "forget_session") {
+        if WRITES.contains(&op) && !matches!(op, "inject" | "told" | "forget_session") {
             // What is not searchable yet will be at the next look.
             if let Err(e) = self.memory.step(tenant).await {
                 tracing::warn!(error = %e, "what was remembered of a project is not searchable yet");
@@ -160,6 +161,7 @@ async fn perform(request: &ProjectRequest<'_>, op: &str, rows: &mut dyn Rows) ->
         "export_memories" => exchange::export(request, rows).await,
         "import_memories" => exchange::import(request, rows).await,
         "inject" => injection::inject(request, rows).await,
+        "told" => injection::told(request, rows).await,
         "forget_session" => injection::forget_session(request, rows).await,
         "metrics" => injection::metrics(request, rows).await,
         other => Err(wrong(format!("There is no operation {other:?} on a project's memory."))),

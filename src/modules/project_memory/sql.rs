@@ -106,13 +106,19 @@ pub(super) async fn all(rows: &mut dyn Rows) -> Result<Vec<ListedProject>, Store
     Ok(rows.rows(sql, &[]).await?.iter().map(ListedProject::from).collect())
 }
 
-/// What a session was told.
+/// What a session was told, and what a hook has in hand to tell it. A hook that has said nothing for so long, many times
+/// its deadline, is dead or silent.
+const TOLD: &str = "told AND (printed OR at > shared.clock() - interval '2 seconds')";
+
+/// What a session was told, or is about to be.
 pub(super) async fn told(rows: &mut dyn Rows, session: &str) -> Result<Vec<Uuid>, StoreError> {
-    let sql = "SELECT memory_id FROM project_injections WHERE tenant_id = shared.tenant() AND session = $1 AND told";
-    Ok(rows.rows(sql, &[&session]).await?.iter().map(|row| row.get("memory_id")).collect())
+    let sql = format!(
+        "SELECT memory_id FROM project_injections WHERE tenant_id = shared.tenant() AND session = $1 AND {TOLD}"
+    );
+    Ok(rows.rows(&sql, &[&session]).await?.iter().map(|row| row.get("memory_id")).collect())
 }
 
-/// Notes that a session is told these. Returns those that no other hook of it tells at the same time.
+/// Notes that a hook is given these to tell a session. Returns those that no other hook of it has in hand or told.
 pub(super) async fn tell(
     rows: &mut dyn Rows,
     project: Uuid,
@@ -120,11 +126,25 @@ pub(super) async fn tell(
     ids: &[Uuid],
     tokens: &[i32],
 ) -> Result<Vec<Uuid>, StoreError> {
+    let lapsed = format!(
+        "UPDATE project_injections SET told = false
+         WHERE tenant_id = shared.tenant() AND session = $1 AND told AND NOT ({TOLD})"
+    );
+    rows.rows(&lapsed, &[&session]).await?;
     let sql = "INSERT INTO project_injections (session, memory_id, project_id, event, tokens)
                SELECT $1, m.id, $2, $3, m.tokens FROM unnest($4::uuid[], $5::integer[]) AS m(id, tokens)
                ON CONFLICT DO NOTHING RETURNING memory_id";
     let noted = rows.rows(sql, &[&session, &project, &event, &ids, &tokens]).await?;
     Ok(noted.iter().map(|row| row.get("memory_id")).collect())
+}
+
+/// A hook has printed these: its session was told them, once and for all. Returns how many those are.
+pub(super) async fn printed(rows: &mut dyn Rows, session: &str, ids: &[Uuid]) -> Result<i64, StoreError> {
+    let sql = "WITH done AS (UPDATE project_injections SET printed = true
+                             WHERE tenant_id = shared.tenant() AND session = $1 AND memory_id = ANY($2)
+                               AND told AND NOT printed RETURNING 1)
+               SELECT count(*) AS n FROM done";
+    Ok(rows.rows(sql, &[&session, &ids]).await?.first().map(|row| row.get("n")).unwrap_or_default())
 }
 
 /// A session's context was cut: it may be told everything again. Returns how much that is.
@@ -153,7 +173,7 @@ pub(super) async fn told_since(
     since: Timestamp,
 ) -> Result<Vec<InjectionCount>, StoreError> {
     let sql = "SELECT event, count(DISTINCT session) AS sessions, count(*) AS injections, sum(tokens)::bigint AS tokens
-               FROM project_injections WHERE tenant_id = shared.tenant() AND project_id = $1 AND at >= $2
+               FROM project_injections WHERE tenant_id = shared.tenant() AND project_id = $1 AND at >= $2 AND printed
                GROUP BY event ORDER BY event";
     Ok(rows.rows(sql, &[&project, &since]).await?.iter().map(InjectionCount::from).collect())
 }
@@ -161,6 +181,6 @@ pub(super) async fn told_since(
 /// In how many sessions of a project something was told since a moment.
 pub(super) async fn sessions_since(rows: &mut dyn Rows, project: Uuid, since: Timestamp) -> Result<i64, StoreError> {
     let sql = "SELECT count(DISTINCT session) AS n FROM project_injections
-               WHERE tenant_id = shared.tenant() AND project_id = $1 AND at >= $2";
+               WHERE tenant_id = shared.tenant() AND project_id = $1 AND at >= $2 AND printed";
     Ok(rows.rows(sql, &[&project, &since]).await?.first().map(|row| row.get("n")).unwrap_or_default())
 }

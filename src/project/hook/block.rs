@@ -1,6 +1,7 @@
 //! The blocks in which a hook says something.
 
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use super::clean;
 
@@ -45,6 +46,12 @@ impl Line {
         let about = if about.is_empty() { about } else { format!(" ({about})") };
         format!("- [{}] {}{about}", self.id, self.content)
     }
+}
+
+/// The ids of all memories of the daemon's answer to `inject`, also of those of which nothing can be shown.
+pub fn ids(answer: &Value) -> Vec<Uuid> {
+    let all = answer["lines"].as_array().map(Vec::as_slice).unwrap_or_default();
+    all.iter().filter_map(|memory| memory["id"].as_str()?.parse().ok()).collect()
 }
 
 /// The memories of the daemon's answer to `inject`.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::input::Input;
-use super::{DEADLINE, Daemon, HookError, Report, STOP_DEADLINE, Surroundings};
+use super::{DEADLINE, Daemon, HookError, Report, STOP_DEADLINE, Surroundings, Told};
 use super::{block, clean, commit, recent, stop};
 use crate::record::CHEAT_SHEET;
 
@@ -171,32 +171,25 @@ pub fn perform(
     daemon: &mut dyn Daemon,
     reports: &Sender<Report>,
 ) -> Result<(), HookError> {
-    let text = match work {
-        Work::Nothing => None,
-        Work::Forget => {
-            forget(input, daemon)?;
-            None
-        }
+    match work {
+        Work::Nothing => Ok(()),
+        Work::Forget => forget(input, daemon),
         Work::Start { forget: anew } => {
             if anew {
                 forget(input, daemon)?;
             }
-            start(event, input, around, daemon)?
+            start(event, input, around, daemon, reports)
         }
-        Work::Inject(what) => return tell(event, input, &what, around, daemon, reports),
-        Work::Store => {
-            stop::store(input, around, daemon)?;
-            None
-        }
-    };
-    say(event, text, reports);
-    Ok(())
+        Work::Inject(what) => tell(event, input, &what, around, daemon, reports),
+        Work::Store => stop::store(input, around, daemon),
+    }
 }
 
-fn say(event: Event, text: Option<String>, reports: &Sender<Report>) {
+/// Has a text printed, and which memories stand in it.
+fn say(event: Event, text: Option<String>, told: Told, reports: &Sender<Report>) {
     if let Some(text) = text {
         // Nobody listens after the deadline.
-        let _ = reports.send(Report::Text(block::output(event.as_str(), &text)));
+        let _ = reports.send(Report::Text(block::output(event.as_str(), &text), told));
     }
 }
 
@@ -214,14 +207,14 @@ fn ask(
     queries: Value,
     budget: u64,
     daemon: &mut dyn Daemon,
-) -> Result<Vec<block::Line>, HookError> {
+) -> Result<(Vec<block::Line>, Told), HookError> {
     let session = input.session().unwrap_or_else(super::input::process_session);
     let answer = daemon.ask(
         "inject",
         json!({"event": event.as_str(), "session": session, "queries": queries, "floor": FLOOR,
                "budget_tokens": budget}),
     )?;
-    Ok(block::lines(&answer))
+    Ok((block::lines(&answer), Told { session, memories: block::ids(&answer) }))
 }
 
 fn start(
@@ -229,17 +222,19 @@ fn start(
     input: &Input,
     around: &Surroundings<'_>,
     daemon: &mut dyn Daemon,
-) -> Result<Option<String>, HookError> {
+    reports: &Sender<Report>,
+) -> Result<(), HookError> {
     let mut context = vec![around.name.to_owned()];
     context.extend(recent::names(around.top, RECENT_FILES, around.until));
     let queries = json!([
         {"text": "", "limit": 5, "tags": [CHEAT_SHEET]},
         {"text": context.join(" "), "limit": 5},
     ]);
-    let lines = ask(event, input, queries, BUDGET_AT_START, daemon)?;
+    let (lines, told) = ask(event, input, queries, BUDGET_AT_START, daemon)?;
     let (sheet, context): (Vec<_>, Vec<_>) = lines.into_iter().partition(|line| line.has_tag(CHEAT_SHEET));
     let blocks = [block::memory(block::CHEAT_SHEET, &sheet), block::memory(block::PROJECT_CONTEXT, &context)];
-    Ok(block::together(blocks))
+    say(event, block::together(blocks), told, reports);
+    Ok(())
 }
 
 fn tell(
@@ -262,9 +257,9 @@ fn tell(
     }
     let rules = block::rules(&rules);
     // What must be said is said whatever becomes of the question; more is said in its place.
-    say(event, rules.clone(), reports);
-    let lines = ask(event, input, json!([{"text": what.text, "limit": what.limit}]), BUDGET, daemon)?;
-    say(event, block::together([rules, block::memory(what.heading, &lines)]), reports);
+    say(event, rules.clone(), Told::default(), reports);
+    let (lines, told) = ask(event, input, json!([{"text": what.text, "limit": what.limit}]), BUDGET, daemon)?;
+    say(event, block::together([rules, block::memory(what.heading, &lines)]), told, reports);
     // Afterwards: else the commit would be what is found for its own command. What was said is printed in any case.
     if let Some(message) = &what.commit {
         daemon

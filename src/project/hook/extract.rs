@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
+use base::redact::may_hold_secret;
 use regex::Regex;
 
 use super::{clean, prose};
@@ -115,8 +116,6 @@ const REFUSED: &[&str] = &[
     // What came from memory or from somebody who gives orders.
     r"(?i)\b((according\s+to|from|in|per)\s+(the\s+|our\s+)?(project\s+)?memor(y|ies)|the\s+memor(y|ies)\s+(says?|notes?|mentions?)|(earlier|previous|past)\s+sessions?|already\s+(noted|recorded|remembered)|cheat\s+sheet)\b",
     r"(?i)\b(ignore|disregard|forget)\s+(all\s+|any\s+|the\s+|your\s+)*(previous|prior|above|earlier)\b|\bsystem\s+prompt\b",
-    // What must not be kept.
-    r"(?i)\b(password|passwd|passphrase|secret|token|api[\s_-]?key|credentials?)\s*(is|was|are|:|=)\s*\S+|\bBearer\s+\S{8,}|\b(sk|pk|ghp|gho|xox[bp]|AKIA)[-_A-Z0-9a-z]{16,}|-----BEGIN",
     // Questions, lead-ins, what programs print.
     r"[?:]$|\?\s|[│├└┌✓✔✗✘✅❌⏺⎿→]|(?i)^(error|warning|info|debug|panicked|traceback|thread\s|at\s|\$\s|[+-]{2,}|@@)",
 ];
@@ -246,7 +245,7 @@ fn signals(sentence: &str) -> impl Iterator<Item = &'static Signal> {
 }
 
 fn is_refused(sentence: &str) -> bool {
-    PATTERNS.refused.iter().any(|refused| refused.is_match(sentence))
+    PATTERNS.refused.iter().any(|refused| refused.is_match(sentence)) || may_hold_secret(sentence)
 }
 
 /// Whether it is mostly words: no path, table or output.

@@ -19,9 +19,11 @@ mod transcript;
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
+use uuid::Uuid;
 
 use crate::connection::{Connection, ConnectionError};
 use crate::place::{PlaceError, ProjectPlace};
@@ -52,6 +54,8 @@ pub const DEADLINE: Duration = Duration::from_millis(100);
 pub const STOP_DEADLINE: Duration = Duration::from_secs(3);
 /// What is left of the deadline for counting a miss.
 const MARGIN: Duration = Duration::from_millis(10);
+/// So long a hook that has printed waits to be heard.
+const CONFIRMATION: Duration = Duration::from_millis(2);
 /// `Stop` asks several things; each of them is answered within this time or lost.
 const STOP_QUESTION: Duration = Duration::from_millis(800);
 
@@ -95,9 +99,42 @@ enum HookError {
     Unfinished,
 }
 
+/// Which memories stand in a text, and which session is told them.
+#[derive(Default)]
+struct Told {
+    session: String,
+    memories: Vec<Uuid>,
+}
+
+/// What a hook says.
+pub struct Said {
+    line: String,
+    told: Told,
+    /// None: no memory stands in it.
+    place: Option<ProjectPlace>,
+    data_dir: Option<PathBuf>,
+}
+
+impl Said {
+    /// One line of JSON, to be printed.
+    pub fn line(&self) -> &str {
+        &self.line
+    }
+
+    /// Tells the daemon that the line was printed, so that the session is told its memories no more. Where that gets
+    /// lost they are told once again, which is better than never.
+    pub fn printed(self) {
+        let (Some(place), false) = (&self.place, self.told.memories.is_empty()) else { return };
+        let args = json!({"session": self.told.session, "ids": self.told.memories});
+        // The daemon does it whether or not somebody waits for its answer.
+        let _ = Connection::open(self.data_dir.as_deref(), CONFIRMATION)
+            .and_then(|mut connection| connection.ask(place, "told", args));
+    }
+}
+
 /// What the thread that works says to the one that watches the clock.
 enum Report {
-    Text(String),
+    Text(String, Told),
     Missed(String),
     Done,
 }
@@ -115,23 +152,26 @@ struct Surroundings<'a> {
     state: Option<&'a StateDirectory>,
 }
 
-/// What is to be printed for this event, one line of JSON, or nothing.
+/// What is to be printed for this event, or nothing. Whoever has printed it says so by [`Said::printed`].
 ///
 /// `input` is what the assistant wrote to standard input. It takes at most [`DEADLINE`] ([`STOP_DEADLINE`] for `Stop`),
 /// whatever the daemon and the disk do, and neither fails nor panics.
-pub fn run(event: &str, input: &str, data_dir: Option<&Path>) -> Option<String> {
+pub fn run(event: &str, input: &str, data_dir: Option<&Path>) -> Option<Said> {
     let began = Instant::now();
     let event = Event::read(event)?;
     let state = StateDirectory::of_environment();
     let (input, data_dir, kept) = (input.to_owned(), data_dir.map(Path::to_owned), state.clone());
     let until = began + event.deadline() - MARGIN;
-    within(until, state.as_ref(), move |reports| {
+    let worked_at = Arc::new(OnceLock::new());
+    let (found, asked) = (worked_at.clone(), data_dir.clone());
+    let (line, told) = within(until, state.as_ref(), move |reports| {
         let input = Input::read(&input)?;
         let work = events::work(event, &input);
         if matches!(work, Work::Nothing) {
             return Ok(());
         }
         let place = ProjectPlace::of(&input.directory(), None)?;
+        let _ = found.set(place.clone());
         let question =
             if event == Event::Stop { STOP_QUESTION } else { until.saturating_duration_since(Instant::now()) };
         let (top, name) = (place.top.clone(), place.identity.name.clone());
@@ -142,10 +182,11 @@ pub fn run(event: &str, input: &str, data_dir: Option<&Path>) -> Option<String> 
             &input,
             work,
             &around,
-            &mut Asker { connection: None, data_dir, question, place },
+            &mut Asker { connection: None, data_dir: asked, question, place },
             reports,
         )
-    })
+    })?;
+    Some(Said { line, told, place: worked_at.get().cloned(), data_dir })
 }
 
 /// The contents of the rules of which a topic stands in the prompt; or why they can't be read.
@@ -159,7 +200,7 @@ fn within(
     until: Instant,
     state: Option<&StateDirectory>,
     work: impl FnOnce(&Sender<Report>) -> Result<(), HookError> + Send + 'static,
-) -> Option<String> {
+) -> Option<(String, Told)> {
     let (sender, reports) = channel();
     // The process ends when this function has returned, and the thread with it.
     let spawned = std::thread::Builder::new().name("hook".to_owned()).spawn(move || {
@@ -168,10 +209,10 @@ fn within(
         }
         let _ = sender.send(Report::Done);
     });
-    let (mut text, mut why) = (None, spawned.err().map(|error| format!("no thread could be started: {error}")));
+    let (mut said, mut why) = (None, spawned.err().map(|error| format!("no thread could be started: {error}")));
     loop {
         match reports.recv_timeout(until.saturating_duration_since(Instant::now())) {
-            Ok(Report::Text(said)) => text = Some(said),
+            Ok(Report::Text(text, told)) => said = Some((text, told)),
             Ok(Report::Missed(reason)) => why = Some(reason),
             Ok(Report::Done) => break,
             Err(RecvTimeoutError::Timeout) => {
@@ -188,7 +229,7 @@ fn within(
     if let (Some(why), Some(state)) = (why, state) {
         missed::count(state, &why, until + MARGIN / 2);
     }
-    text
+    said
 }
 
 /// The daemon at the other end of the socket.

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::exchange::{Exchange, now};
+use super::losses::{Losses, TooMany};
 use super::outgoing::{import, names_of};
 use super::state::State;
 use super::{BRANCH, Daemon, SyncError, SyncReport};
@@ -12,7 +13,12 @@ use crate::record::{CHEAT_SHEET, Export, Record};
 /// Whose file it is, and what stands in it.
 type Source = (String, Export);
 
-pub fn pull(exchange: &Exchange, daemon: &mut dyn Daemon, from: Option<&str>) -> Result<SyncReport, SyncError> {
+pub fn pull(
+    exchange: &Exchange,
+    daemon: &mut dyn Daemon,
+    from: Option<&str>,
+    force: bool,
+) -> Result<SyncReport, SyncError> {
     let _lock = exchange.lock()?;
     let mut state = State::read(exchange);
     let mut report = SyncReport::default();
@@ -35,9 +41,13 @@ pub fn pull(exchange: &Exchange, daemon: &mut dyn Daemon, from: Option<&str>) ->
             report.tell(format!("Nothing comes from {from}. There are: {}", all.join(", ")));
         }
     } else {
-        let sources = read(exchange, &commit, &wanted, &mut report)?;
+        let mut sources = read(exchange, &commit, &wanted, &mut report)?;
+        let mut losses = Losses::new(force);
+        for source in &mut sources {
+            weigh(daemon, source, &mut losses, &mut report)?;
+        }
         let taken_in = take_in(daemon, sources, &mut report)?;
-        whole = taken_in == wanted.len();
+        whole = taken_in == wanted.len() && report.kept == 0;
         let (new, skipped) = (report.imported, report.skipped);
         report.tell(format!("Total: {new} new, {skipped} skipped from {taken_in} source(s)"));
     }
@@ -72,6 +82,30 @@ fn demote(record: &mut Record, from: &str) {
     for tag in record.tags.iter_mut().filter(|tag| *tag == CHEAT_SHEET) {
         *tag = format!("{CHEAT_SHEET}:{from}");
     }
+}
+
+/// Takes a file's deletions out of it if they would take too much away. New memories of it are welcome all the same.
+fn weigh(
+    daemon: &mut dyn Daemon,
+    (id, export): &mut Source,
+    losses: &mut Losses,
+    report: &mut SyncReport,
+) -> Result<(), SyncError> {
+    match losses.of(daemon, export) {
+        Ok(None) => return Ok(()),
+        Ok(Some(TooMany { would, here })) => {
+            report.tell(format!(
+                "{id}: forgets {would} of the {here} memories here, and they stay. If they are to go: \
+                 `sync pull --from {id} --force`"
+            ));
+            report.kept += would;
+        }
+        // So is the file, and then it is told.
+        Err(SyncError::Daemon(ConnectionError::Refused(_))) => {}
+        Err(error) => return Err(error),
+    }
+    export.deleted.clear();
+    Ok(())
 }
 
 /// Gives the daemon one file after the other; returns how many it took.

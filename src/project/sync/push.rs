@@ -5,6 +5,7 @@ use std::time::Duration;
 use base::Backoff;
 
 use super::exchange::{Exchange, now};
+use super::losses::{Losses, TooMany};
 use super::outgoing::{Outgoing, fingerprint, import};
 use super::state::State;
 use super::temporary::{Pushed, Temporary};
@@ -82,6 +83,9 @@ fn take_back(
     there: &Export,
     report: &mut SyncReport,
 ) -> Result<Outgoing, SyncError> {
+    if let Some(TooMany { would, here }) = Losses::new(false).of(daemon, there)? {
+        return Err(SyncError::Forgets { file: exchange.file(), identity: exchange.identity.clone(), would, here });
+    }
     let taken = import(daemon, there.clone())?;
     let (id, imported, skipped) = (&exchange.identity, taken.imported, taken.skipped);
     report.tell(format!("{id}: {imported} new, {skipped} skipped"));

@@ -79,8 +79,13 @@ impl Daemon for Memories {
                     let refusal = Refusal { code: "invalid_arguments".to_owned(), message: "no".to_owned() };
                     return Err(ConnectionError::Refused(refusal));
                 }
+                if args["dry_run"] == true {
+                    let would = export.deleted.iter().filter(|id| self.records.contains_key(*id)).count();
+                    return Ok(json!({"would_delete": would}));
+                }
                 Ok(self.import(export))
             }
+            "status" => Ok(json!({"count": self.records.len()})),
             other => panic!("{other} was asked"),
         }
     }
@@ -102,7 +107,7 @@ impl Machine {
     }
 
     fn pull(&mut self) -> SyncReport {
-        pull(&self.place(), &mut self.memories, None).unwrap()
+        pull(&self.place(), &mut self.memories, None, false).unwrap()
     }
 
     fn sync(&mut self) -> SyncReport {
@@ -331,9 +336,9 @@ fn one_source_alone_is_taken_in_and_the_others_later() {
         machine.push().unwrap();
     }
     let place = carol.place();
-    pull(&place, &mut carol.memories, Some(&bob.identity())).unwrap();
+    pull(&place, &mut carol.memories, Some(&bob.identity()), false).unwrap();
     assert_eq!(carol.memories.ids(), ["b1"]);
-    let report = pull(&place, &mut carol.memories, Some("nobody/nowhere")).unwrap();
+    let report = pull(&place, &mut carol.memories, Some("nobody/nowhere"), false).unwrap();
     assert_eq!(report.lines[0], "No other sources found.");
     assert!(report.lines[1].contains(&ada.identity()), "{:?}", report.lines);
     carol.pull();
@@ -378,7 +383,7 @@ fn a_store_that_lost_its_memories_does_not_push_that() {
     assert_eq!(file_of(&path, &ada).count, 30);
     // Its own file brings them back.
     let (place, own) = (ada.place(), ada.identity());
-    pull(&place, &mut ada.memories, Some(&own)).unwrap();
+    pull(&place, &mut ada.memories, Some(&own), false).unwrap();
     assert_eq!(ada.memories.records.len(), 31);
     // One by one forgotten they may go, and by force as well.
     for id in all.keys() {
@@ -393,6 +398,86 @@ fn a_store_that_lost_its_memories_does_not_push_that() {
     ada.memories.records.clear();
     assert!(push(&ada.place(), &mut ada.memories, true).unwrap().pushed);
     assert_eq!(file_of(&path, &ada).count, 0);
+}
+
+#[test]
+fn what_others_forgot_takes_more_than_half_only_by_force() {
+    let (_dir, path) = origin();
+    let (mut ada, mut bob) = (machine(&path, "ada"), machine(&path, "bob"));
+    for n in 0..20 {
+        ada.memories.remember(&format!("a{n:02}"), "x");
+    }
+    ada.sync();
+    bob.sync();
+    // Half of them may go.
+    for n in 0..10 {
+        bob.memories.forget(&format!("a{n:02}"));
+    }
+    bob.memories.remember("b1", "y");
+    bob.sync();
+    let report = ada.pull();
+    assert_eq!((report.deleted, report.kept, ada.memories.records.len()), (10, 0, 11), "{:?}", report.lines);
+    // Seven of eleven may not; what is new comes in.
+    for n in 10..17 {
+        bob.memories.forget(&format!("a{n}"));
+    }
+    bob.memories.remember("b2", "z");
+    bob.sync();
+    for _ in 0..2 {
+        let report = ada.pull();
+        let told = format!("{}: forgets 7 of the ", bob.identity());
+        assert!(report.lines[0].starts_with(&told) && report.lines[0].contains("--force"), "{:?}", report.lines);
+        assert_eq!((report.deleted, report.kept, ada.memories.records.len()), (0, 7, 12), "{:?}", report.lines);
+    }
+    // Who is asked does it.
+    let (place, from) = (ada.place(), bob.identity());
+    let report = pull(&place, &mut ada.memories, Some(&from), true).unwrap();
+    assert_eq!((report.deleted, report.kept, ada.memories.ids()), (7, 0, vec!["a17", "a18", "a19", "b1", "b2"]));
+    ada.sync();
+    assert_eq!(ada.pull().lines, ["Up to date."]);
+}
+
+#[test]
+fn what_two_forgot_is_no_less_than_what_one_forgot() {
+    let (_dir, path) = origin();
+    let [mut ada, mut bob, mut carol] = ["ada", "bob", "carol"].map(|user| machine(&path, user));
+    for machine in [&mut ada, &mut bob, &mut carol] {
+        (0..20).for_each(|n| machine.memories.remember(&format!("a{n:02}"), "x"));
+    }
+    (0..8).for_each(|n| ada.memories.forget(&format!("a{n:02}")));
+    (8..16).for_each(|n| bob.memories.forget(&format!("a{n:02}")));
+    ada.push().unwrap();
+    bob.push().unwrap();
+    let report = carol.pull();
+    assert_eq!((report.deleted, report.kept, carol.memories.records.len()), (8, 8, 12), "{:?}", report.lines);
+    let place = carol.place();
+    let report = sync(&place, &mut carol.memories, true).unwrap();
+    assert_eq!((report.deleted, report.kept, carol.memories.records.len()), (8, 0, 4), "{:?}", report.lines);
+}
+
+#[test]
+fn a_clone_of_the_same_name_does_not_take_more_than_half_away_by_a_push() {
+    let (_dir, path) = origin();
+    let (mut one, mut other) = (machine(&path, "ada"), machine(&path, "other"));
+    other.git(&["config", "user.name", "ada"]);
+    for n in 0..8 {
+        one.memories.remember(&format!("a{n}"), "x");
+    }
+    one.push().unwrap();
+    other.push().unwrap();
+    assert_eq!(other.memories.records.len(), 8);
+    for n in 0..7 {
+        other.memories.forget(&format!("a{n}"));
+    }
+    other.push().unwrap();
+    one.memories.remember("a8", "y");
+    let error = one.push().unwrap_err();
+    assert!(matches!(error, SyncError::Forgets { would: 7, here: 9, .. }), "{error}");
+    assert_eq!((one.memories.records.len(), file_of(&path, &one).count), (9, 1));
+    let (place, own) = (one.place(), one.identity());
+    pull(&place, &mut one.memories, Some(&own), true).unwrap();
+    assert!(one.push().unwrap().pushed);
+    assert_eq!((one.memories.ids(), file_of(&path, &one).deleted.len()), (vec!["a7", "a8"], 7));
 }
 
 #[test]
@@ -428,7 +513,7 @@ fn without_repository_or_origin_it_is_told() {
     git(dir.path(), &["init", "-q"]);
     for error in [
         push(&place(), &mut Memories::default(), false).unwrap_err(),
-        pull(&place(), &mut Memories::default(), None).unwrap_err(),
+        pull(&place(), &mut Memories::default(), None, false).unwrap_err(),
         sync(&place(), &mut Memories::default(), false).unwrap_err(),
         status(&place()).unwrap_err(),
     ] {
@@ -437,7 +522,7 @@ fn without_repository_or_origin_it_is_told() {
     }
     let nowhere = dir.path().join("nowhere.git");
     git(dir.path(), &["remote", "add", "origin", nowhere.to_str().unwrap()]);
-    let error = pull(&place(), &mut Memories::default(), None).unwrap_err();
+    let error = pull(&place(), &mut Memories::default(), None, false).unwrap_err();
     assert!(matches!(error, SyncError::Git(_)), "{error}");
     let shown = status(&place()).unwrap();
     assert!(shown.unreachable.is_some() && !shown.branch, "{shown:?}");

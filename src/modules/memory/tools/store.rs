@@ -7,7 +7,7 @@ use super::{
     retention_class, scope, sensitivity, session_id, strings, telling, text, vector,
 };
 use crate::ModuleError;
-use memory::gate::hide_secrets;
+use base::redact::hide_secrets;
 use memory::write::{NewEpisode, NewFact, NewRule, Permanence, store_episode, store_fact, store_rule};
 use memory_index::rank::fact_text;
 use tools::{Effect, Meta, Tool, ToolCall, ToolError, handler};

@@ -85,9 +85,12 @@ fn a_prompt_gets_rules_first_and_memories_then() {
     assert_eq!(daemon.args("inject")["queries"], json!([{"text": "Deploy the API", "limit": 5}]));
     assert_eq!(daemon.args("inject")["budget_tokens"], 400);
 
+    assert_eq!((said.told.session.as_str(), said.told.memories.len()), (SESSION, 1));
+
     // Rules alone are said, too, and memories alone where the rules can't be read.
     let said = hook_in(top.path(), "UserPromptSubmit", &prompt, &rules, &mut Played::default());
     assert!(said.text().ends_with("deploy.\n=== END ==="), "{}", said.text());
+    assert!(said.told.memories.is_empty(), "nothing is told that was not found");
     let broken = |_: &str| Err("rules.yaml, line 3: it is not valid YAML".to_owned());
     let said = hook_in(top.path(), "UserPromptSubmit", &prompt, &broken, &mut one());
     assert!(said.text().starts_with("=== PROJECT MEMORY"));

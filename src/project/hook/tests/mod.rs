@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use super::events::{Event, perform, work};
 use super::input::Input;
 use super::state::StateDirectory;
-use super::{Daemon, HookError, Report, Surroundings};
+use super::{Daemon, HookError, Report, Surroundings, Told};
 use crate::connection::ConnectionError;
 use crate::wire::Refusal;
 
@@ -79,14 +79,15 @@ fn memory(id: &str, content: &str, tags: &[&str]) -> Value {
 }
 
 /// What a hook did.
-struct Said {
-    /// The line that is printed.
+struct Heard {
+    /// The line that is printed, and which memories stand in it.
     line: Option<String>,
+    told: Told,
     missed: Vec<String>,
     outcome: Result<(), HookError>,
 }
 
-impl Said {
+impl Heard {
     /// What the assistant reads of it.
     fn text(&self) -> String {
         let line = self.line.as_deref().expect("something was said");
@@ -107,7 +108,7 @@ fn hook_in(
     input: &str,
     rules: &dyn Fn(&str) -> Result<Vec<String>, String>,
     daemon: &mut Played,
-) -> Said {
+) -> Heard {
     let event = Event::read(event).unwrap();
     let input = Input::read(input).unwrap();
     let state = StateDirectory::at(&top.join("state"));
@@ -116,18 +117,18 @@ fn hook_in(
     let (sender, reports) = channel();
     let outcome = perform(event, &input, work(event, &input), &around, daemon, &sender);
     drop(sender);
-    let (mut line, mut missed) = (None, Vec::new());
+    let (mut line, mut told, mut missed) = (None, Told::default(), Vec::new());
     for report in reports {
         match report {
-            Report::Text(text) => line = Some(text),
+            Report::Text(text, of) => (line, told) = (Some(text), of),
             Report::Missed(why) => missed.push(why),
             Report::Done => {}
         }
     }
-    Said { line, missed, outcome }
+    Heard { line, told, missed, outcome }
 }
 
-fn hook(event: &str, input: &str, daemon: &mut Played) -> Said {
+fn hook(event: &str, input: &str, daemon: &mut Played) -> Heard {
     let top = tempfile::tempdir().unwrap();
     hook_in(top.path(), event, input, &no_rules, daemon)
 }
