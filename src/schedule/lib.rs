@@ -22,7 +22,7 @@ pub use cron::{CronError, CronTimes};
 pub use dispatch::{Begun, Dispatch, Earlier, Ended, Firing, How};
 pub use due::{Cause, Decision, Due, Plan, STANDS_FOR_IT, due};
 pub use edit::once;
-pub use jobs::{BuiltInSchedule, is_built_in};
+pub use jobs::{BuiltInSchedule, BuiltInTimes, is_built_in};
 pub use sql::{OLD_RUNS, RequestedRun, SessionPieces, notices, request_run};
 pub use sync::{SyncError, sync};
 pub use times::{Rule, Times};

@@ -134,10 +134,9 @@ async fn delete(call: ToolCall, schedules: Scheduler) -> Result<Value, ToolError
     match sql::source_of(&call, id).await? {
         None => return Err(unknown(id)),
         Some(source) if source != "db" => {
-            return Err(ToolError::refused(
-                "declared",
-                "This schedule is declared in butler.toml; schedule_update(enabled=false) switches it off.",
-            ));
+            let by = if source == "toml" { "declared in butler.toml" } else { "its butler's own" };
+            let why = format!("This schedule is {by}; schedule_update(enabled=false) switches it off.");
+            return Err(ToolError::refused("declared", why));
         }
         Some(_) => {}
     }
