@@ -47,9 +47,8 @@ pub(super) struct Runs(pub Arc<Dispatcher>);
 
 #[async_trait]
 impl Dispatch for Runs {
-    fn idle(&self) -> bool {
-        let spawner = &self.0.core.spawner;
-        spawner.running() == 0 && spawner.queued() == 0
+    fn idle_for(&self) -> Option<Duration> {
+        self.0.core.spawner.idle_for()
     }
 
     async fn begin(&self, firing: Firing) -> Begun {

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::dispatch::{Begun, Dispatch, Earlier, Ended, Firing, How};
+use super::idle::QUIET;
 use super::sql::{Run, RunRows, SessionPieces, TRIES};
 use access::Caller;
 use base::{ButlerName, SessionId, TenantId, crash};
@@ -144,11 +145,11 @@ impl Handler for Worker {
     }
 
     async fn claim(&self, in_hand: &[Uuid]) -> Result<Option<Claimed<Run>>, StoreError> {
-        self.rows.claim(self.now(), self.target.idle(), in_hand).await
+        self.rows.claim(self.now(), self.idle(), in_hand).await
     }
 
     async fn outlook(&self) -> Result<Outlook, StoreError> {
-        self.rows.outlook(self.now()).await
+        self.rows.outlook(self.now(), self.idle()).await
     }
 
     async fn run(&self, claimed: &Claimed<Run>, lost: &CancellationToken) -> Verdict<Ended> {
@@ -186,6 +187,10 @@ impl Handler for Worker {
 impl Worker {
     fn now(&self) -> Timestamp {
         self.store.clock().now()
+    }
+
+    fn idle(&self) -> bool {
+        self.target.idle_for().is_some_and(|idle| idle >= QUIET)
     }
 
     async fn attempt(&self, claimed: &Claimed<Run>, lost: &CancellationToken) -> Ended {

@@ -93,8 +93,8 @@ pub enum Earlier {
 /// Whoever runs what a schedule asks for.
 #[async_trait]
 pub trait Dispatch: Send + Sync {
-    /// Whether the butler has no session, at work or waiting.
-    fn idle(&self) -> bool;
+    /// How long the butler has had no session, at work or waiting; `None`: it has one.
+    fn idle_for(&self) -> Option<Duration>;
 
     /// Begins it. The end comes whether or not anybody waits for it.
     async fn begin(&self, firing: Firing) -> Begun;

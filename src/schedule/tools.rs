@@ -50,7 +50,7 @@ fn fields() -> Map<String, Value> {
         "priority": {"type": "integer", "minimum": 1, "maximum": 3, "description":
                      "3 is ordinary; 2 goes before it; 1 goes before people's messages, for urgent upkeep only"},
         "require_idle": {"type": "boolean", "description":
-                         "Wait until the butler has no session; skipped if it has none before the next time"},
+                         "Wait until the butler has had no session for 3 seconds, for at most 30 minutes; skipped if the next time comes before"},
         "missed": {"type": "string", "enum": ["skip", "run_once", "backfill"], "description":
                    "What becomes of times that pass while butlerd is off: nothing, one run for all, or a run for each"},
         "missed_window": text("How far back missed times are made up for; 7d by default"),

@@ -47,7 +47,7 @@ pub struct SessionPieces {
 fn run(pieces: &SessionPieces) -> String {
     format!(
         "r.id AS run, r.fire_at AS run_fire_at, r.until_at AS run_until, r.times, r.more, r.cause, r.state,
-         r.reason, r.attempts, r.session_id, r.created_at AS run_created_at, r.started_at, r.finished_at,
+         coalesce(r.reason, r.waited) AS reason, r.attempts, r.session_id, r.created_at AS run_created_at, r.started_at, r.finished_at,
          {} AS cost_usd",
         (pieces.cost_of_run)("r.id")
     )
@@ -136,7 +136,7 @@ pub(crate) async fn traced(
     sessions: &[Uuid],
     most: i64,
 ) -> Result<Vec<TracedRun>, StoreError> {
-    let sql = "SELECT t.name, r.task_id, r.fire_at, r.state, r.reason, r.session_id, r.created_at, r.finished_at
+    let sql = "SELECT t.name, r.task_id, r.fire_at, r.state, coalesce(r.reason, r.waited) AS reason, r.session_id, r.created_at, r.finished_at
                FROM schedule_runs r JOIN scheduled_tasks t ON t.id = r.task_id
                WHERE r.task_id = $1 OR r.session_id = ANY($2) ORDER BY r.fire_at DESC LIMIT $3";
     let rows = lease.read(sql, &[&task, &sessions, &most]).await.map_err(failed())?;
