@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::dispatch::{Begun, Dispatch, Earlier, Ended, Firing, How};
+use super::dispatch::{Begun, Dispatch, Earlier, Ended, Firing, How, Reply};
 use super::idle::QUIET;
 use super::sql::{Run, RunRows, SessionPieces, TRIES};
 use access::Caller;
@@ -198,6 +198,9 @@ impl Worker {
             |session: Option<Uuid>, why: String| Ended { session: session.map(SessionId), how: How::Failed(why) };
         let Claimed { claim, attempts, row: run } = claimed;
         let (task, tenant) = (&run.task, run.task.tenant());
+        if run.marked {
+            return Ended::without_session(How::Done(None));
+        }
         if *attempts > 1 {
             match self.target.earlier(&tenant, claim.row).await {
                 Ok(Earlier::Nothing) => {}
@@ -255,6 +258,7 @@ fn firing(claimed: &Claimed<Run>) -> Firing {
         job_args: task.job_args.clone(),
         tenant: task.tenant(),
         trust: *trust,
+        reply: task.reply_channel.clone().map(|channel| Reply { channel, to: task.reply_to.clone() }),
         priority: u8::try_from(task.priority).unwrap_or(3),
         caller: caller.clone(),
     }

@@ -39,6 +39,8 @@ pub(crate) struct Run {
     /// Somebody wished for it at that moment, and hears how it ended.
     pub manual: bool,
     pub trust: Trust,
+    /// Somebody said that it is done.
+    pub marked: bool,
     pub task: TaskRow,
     /// Who has it run by hand.
     pub caller: Option<Caller>,
@@ -87,7 +89,7 @@ impl RunRows {
     /// those of an earlier run of this node.
     pub async fn end_manual(&self, now: Timestamp, own: bool, in_hand: &[Uuid]) -> Result<u64, StoreError> {
         let sql = format!(
-            "UPDATE \"{}\".schedule_runs SET state = 'failed', claim_id = NULL, claimed_by = NULL, lease_until = NULL,
+            "UPDATE \"{}\".schedule_runs SET claim_id = NULL, state = CASE WHEN marked_at IS NULL THEN 'failed' ELSE 'done' END, claimed_by = NULL, lease_until = NULL,
                     reason = 'butlerd stopped before this run was over', finished_at = $1
              WHERE state = 'running' AND cause = 'manual' AND id <> ALL($2)
                AND (lease_until < clock_timestamp() OR ($3 AND claimed_by = $4))",
@@ -168,7 +170,7 @@ impl RunRows {
         };
         let id = Uuid::now_v7();
         let this = Also { sql: "AND n.id = $7", params: &[&now, &run, &waited] };
-        let columns = "q.fire_at, q.cause, q.attempts, q.trust";
+        let columns = "q.fire_at, q.cause, q.attempts, q.trust, q.marked_at IS NOT NULL AS marked";
         let rows = self.table.claim(tx, (id, &self.node), (1, in_hand), this, columns).await?;
         Ok(rows.first().map(|row| Claimed {
             claim: Claim { row: run, id },
@@ -177,6 +179,7 @@ impl RunRows {
                 fire_at: row.get("fire_at"),
                 manual: row.get::<_, &str>("cause") == "manual",
                 trust: Trust::from_name(row.get("trust")).min(task.trust()),
+                marked: row.get("marked"),
                 task,
                 caller: None,
             },
@@ -222,7 +225,7 @@ impl RunRows {
             fire_at += SignedDuration::from_micros(1);
         }
         tx.commit().await.map_err(failed(CLAIMING))?;
-        let run = Run { fire_at, manual: true, trust: task.trust(), task, caller: Some(caller) };
+        let run = Run { fire_at, manual: true, trust: task.trust(), marked: false, task, caller: Some(caller) };
         Ok(Some(Claimed { claim, attempts: 1, row: run }))
     }
 
@@ -246,14 +249,20 @@ impl RunRows {
         };
         let ok = state == "done";
         let result = json!({"ok": ok, "session_id": session, "error": reason.filter(|_| !ok), "state": state});
+        let marked = json!({"ok": true, "session_id": session, "error": null, "state": "done"});
         let sql = format!(
-            "WITH r AS ({} RETURNING task_id)
-             UPDATE \"{}\".scheduled_tasks t SET last_result = $7 FROM r WHERE t.id = r.task_id",
-            self.table.settling("state = $3, reason = nullif(concat_ws('; ', $4::text, waited), ''), session_id = coalesce($5, session_id), finished_at = $6"),
+            "WITH r AS ({} RETURNING task_id, marked_at)
+             UPDATE \"{}\".scheduled_tasks t SET last_result = CASE WHEN r.marked_at IS NULL THEN $7 ELSE $8 END
+             FROM r WHERE t.id = r.task_id",
+            self.table.settling(
+                "state = CASE WHEN marked_at IS NULL THEN $3 ELSE 'done' END,
+                 reason = nullif(concat_ws('; ', CASE WHEN marked_at IS NOT NULL THEN 'marked as done' END, $4::text, waited), ''),
+                 session_id = coalesce($5, session_id), finished_at = $6"
+            ),
             self.schema
         );
         let mut lease = self.db.every_tenant().await?;
-        let params: Params<'_> = &[&claim.row, &claim.id, &state, &reason, &session, &now, &result];
+        let params: Params<'_> = &[&claim.row, &claim.id, &state, &reason, &session, &now, &result, &marked];
         Ok(lease.execute(&sql, params).await.map_err(failed("settling a run of a schedule"))? > 0)
     }
 

@@ -90,6 +90,20 @@ pub(crate) async fn with_last_runs(
     Ok(rows.iter().map(|row| (TaskRow::from(row), last(row))).collect())
 }
 
+/// A tenant's runs at work, and those that wait, with the names and ids of their schedules.
+pub(crate) async fn open_runs(
+    lease: &mut Lease,
+    pieces: &SessionPieces,
+) -> Result<Vec<(String, Uuid, RunShown)>, StoreError> {
+    let sql = format!(
+        "SELECT t.name AS schedule, t.id AS task_id, {} FROM schedule_runs r JOIN scheduled_tasks t ON t.id = r.task_id
+         WHERE r.state IN ('due', 'running') ORDER BY r.started_at, t.priority, r.fire_at LIMIT $1",
+        run(pieces)
+    );
+    let rows = lease.query(&sql, &[&MOST]).await.map_err(failed())?;
+    Ok(rows.iter().map(|row| (row.get("schedule"), row.get("task_id"), RunShown::from(row))).collect())
+}
+
 /// The newest runs of a schedule, the newest first.
 pub(crate) async fn runs_of(
     lease: &mut Lease,
