@@ -25,6 +25,7 @@ mod rpc;
 #[cfg(debug_assertions)]
 #[doc(hidden)]
 pub mod sample;
+mod schedule_edits;
 mod schedules;
 mod sealed;
 mod secrets;
@@ -46,6 +47,7 @@ pub mod api {
     pub use super::inbox::InboxApiClient;
     pub use super::live::EventsApiClient;
     pub use super::models::ModelsApiClient;
+    pub use super::schedule_edits::ScheduleEditsApiClient;
     pub use super::schedules::SchedulesApiClient;
     pub use super::secrets::SecretsApiClient;
     pub use super::services::HouseApiClient;
@@ -67,7 +69,8 @@ pub use live::LiveEvent;
 pub use models::{ModelKeys, TrialOutcome, TriedModel, model_key_names, try_models};
 pub use place::{DaemonFile, PlaceError};
 pub use rpc::Unavailable;
-pub use schedules::{RunRow, ScheduleDetail, SchedulePage, ScheduleRan, ScheduleRow};
+pub use schedule_edits::{MarkedRun, RemovedSchedule, ScheduleFields};
+pub use schedules::{OpenRun, OpenRunPage, RunRow, ScheduleDetail, SchedulePage, ScheduleRan, ScheduleRow};
 pub use sealed::Sealed;
 pub use secrets::SecretName;
 pub use server::serve;

@@ -42,6 +42,10 @@ pub trait SchedulesApi {
     #[method(name = "schedule_run", param_kind = map, with_extensions)]
     async fn schedule_run(&self, key: String, butler: Option<String>) -> Result<ScheduleRan, Failure>;
 
+    /// The runs at work and those that wait, of one butler or of all. Scope `read`.
+    #[method(name = "schedule_running", param_kind = map, with_extensions)]
+    async fn schedule_running(&self, butler: Option<String>) -> Result<OpenRunPage, Failure>;
+
     /// Pauses a schedule, or lets it go on; the schedule as it is then. Scope `tools`.
     #[method(name = "schedule_switch", param_kind = map, with_extensions)]
     async fn schedule_switch(&self, key: String, butler: Option<String>, enabled: bool)
@@ -134,6 +138,25 @@ pub struct ScheduleRan {
     pub more: Map<String, Value>,
 }
 
+/// What `schedule_running` answers.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct OpenRunPage {
+    pub runs: Vec<OpenRun>,
+    /// Butlers whose runs can't be read just now.
+    pub unavailable: Vec<Unavailable>,
+}
+
+/// A run at work, or one that waits, and its schedule.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct OpenRun {
+    pub butler: String,
+    pub schedule: String,
+    pub task_id: Uuid,
+    pub started_at: Option<Timestamp>,
+    #[serde(flatten)]
+    pub run: RunRow,
+}
+
 impl Rpc {
     /// The schedules of one butler or of all; those that `key` names, if there is one.
     async fn schedules(
@@ -158,7 +181,7 @@ impl Rpc {
     }
 
     /// The one schedule that `key` names, and its butler.
-    async fn schedule(
+    pub(super) async fn schedule(
         &self,
         grant: &Arc<Grant>,
         butler: Option<&str>,
@@ -189,24 +212,39 @@ impl Rpc {
         }
     }
 
-    /// Calls one of the schedule tools for the schedule that `key` names.
-    async fn on_schedule<T: DeserializeOwned>(
+    /// Calls one of the schedule tools, with these arguments, for the schedule that `key` names.
+    pub(super) async fn on_schedule<T: DeserializeOwned>(
         &self,
         ext: &Extensions,
         (key, butler): (&str, Option<&str>),
         tool: &str,
-        enabled: Option<bool>,
+        mut args: Map<String, Value>,
     ) -> Result<T, Failure> {
         let grant = may(ext, Need::Work)?;
         // Boxed: the compiler lays out futures within futures only so deep.
         let (butler, found) = Box::pin(self.schedule(&grant, butler, key)).await?;
-        let mut args = Map::from_iter([("id".to_owned(), json!(found.id))]);
-        args.extend(enabled.map(|on| ("enabled".to_owned(), json!(on))));
-        let answer = Box::pin(self.run_tool(&grant, &butler, tool, args)).await?;
+        args.insert("id".to_owned(), json!(found.id));
+        self.of_schedules(&grant, &butler, tool, args).await
+    }
+
+    /// Calls one of the schedule tools of a butler.
+    pub(super) async fn of_schedules<T: DeserializeOwned>(
+        &self,
+        grant: &Arc<Grant>,
+        butler: &Butler,
+        tool: &str,
+        args: Map<String, Value>,
+    ) -> Result<T, Failure> {
+        let mut answer = Box::pin(self.run_tool(grant, butler, tool, args)).await?;
         // A run that failed is an answer; a refusal is none.
         match answer.result["code"].as_str() {
             Some(code) => Err(Failure::new(code, answer.result["error"].as_str().unwrap_or("The tool refused it."))),
-            None => typed(answer.result),
+            None => {
+                if let Some(shown) = answer.result.as_object_mut() {
+                    shown.insert("butler".to_owned(), json!(butler.name().as_str()));
+                }
+                typed(answer.result)
+            }
         }
     }
 }
@@ -237,13 +275,26 @@ impl SchedulesApiServer for Rpc {
         Ok(ScheduleDetail { schedule, history: typed(history.into())? })
     }
 
+    async fn schedule_running(&self, ext: &Extensions, butler: Option<String>) -> Result<OpenRunPage, Failure> {
+        let grant = may(ext, Need::Look)?;
+        let (butlers, mut unavailable) = self.butlers(&grant, butler.as_deref()).await?;
+        let mut runs = Vec::new();
+        for butler in butlers {
+            match butler.schedules().open(&grant.tenant).await {
+                Ok(open) => runs.extend(typed::<Vec<OpenRun>>(open.into())?),
+                Err(e) => unavailable.push(Unavailable::new(&butler, &e)),
+            }
+        }
+        Ok(OpenRunPage { runs, unavailable })
+    }
+
     async fn schedule_run(
         &self,
         ext: &Extensions,
         key: String,
         butler: Option<String>,
     ) -> Result<ScheduleRan, Failure> {
-        self.on_schedule(ext, (&key, butler.as_deref()), "schedule_trigger", None).await
+        self.on_schedule(ext, (&key, butler.as_deref()), "schedule_trigger", Map::new()).await
     }
 
     async fn schedule_switch(
@@ -253,6 +304,7 @@ impl SchedulesApiServer for Rpc {
         butler: Option<String>,
         enabled: bool,
     ) -> Result<ScheduleRow, Failure> {
-        self.on_schedule(ext, (&key, butler.as_deref()), "schedule_update", Some(enabled)).await
+        let args = Map::from_iter([("enabled".to_owned(), json!(enabled))]);
+        self.on_schedule(ext, (&key, butler.as_deref()), "schedule_update", args).await
     }
 }

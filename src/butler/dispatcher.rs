@@ -17,7 +17,7 @@ use access::Caller;
 use base::{Audience, RequestContext, SessionId, TenantId, Trust, task};
 use modules::{AskModel, AskModelError, JobCall, JobFailure, NamedJob};
 use outbox::OwnerNote;
-use schedule::{Begun, Dispatch, Earlier, Ended, Firing, How, is_built_in};
+use schedule::{Begun, Dispatch, Earlier, Ended, Firing, How, Reply, is_built_in};
 use sessions::sql::Work;
 use sessions::{Remedy, SCHEDULE, SessionOptions, SessionResult, SessionState, Trigger, TriggerError, wait_for};
 use store::{Store, StoreError};
@@ -47,13 +47,13 @@ pub(super) struct Runs(pub Arc<Dispatcher>);
 
 #[async_trait]
 impl Dispatch for Runs {
-    fn idle(&self) -> bool {
-        let spawner = &self.0.core.spawner;
-        spawner.running() == 0 && spawner.queued() == 0
+    fn idle_for(&self) -> Option<Duration> {
+        self.0.core.spawner.idle_for()
     }
 
     async fn begin(&self, firing: Firing) -> Begun {
         if let Some(prompt) = firing.prompt.clone() {
+            let prompt = with_reply(prompt, firing.reply.as_ref());
             return self.session(&firing, prompt, None).await;
         }
         let this = self.clone();
@@ -312,6 +312,16 @@ impl AskModel for SessionModel<'_> {
             _ => AskModelError::Failed(why),
         })
     }
+}
+
+/// What the session of a prompt is told, with where the outcome goes.
+fn with_reply(prompt: String, reply: Option<&Reply>) -> String {
+    let Some(Reply { channel, to }) = reply else { return prompt };
+    let to = to.as_deref().map(|to| format!(", recipient {}", json!(to))).unwrap_or_default();
+    format!(
+        "{prompt}\n\nWhen you are done, send the outcome by `notify`: intent \"send\", channel {}{to}.",
+        json!(channel)
+    )
 }
 
 /// How far the rows of a job are believed: never more than the house itself, than whoever made the schedule, and than

@@ -40,6 +40,7 @@ mod prompt;
 mod reach;
 mod reload;
 mod schedule;
+mod schedule_edit;
 mod screen;
 mod secret;
 mod serve;

@@ -4,10 +4,14 @@ use clap::{Args, Subcommand};
 
 use super::out::{Out, Tone};
 use super::problem::FAILED;
+use super::schedule_edit::{self, Changes, New};
 use super::text::{brief, count, one_line, words};
 use super::{Caller, Outcome};
 use admin::api::SchedulesApiClient;
-use admin::{RunRow, ScheduleDetail, ScheduleRan, ScheduleRow};
+use admin::{OpenRun, RunRow, ScheduleDetail, ScheduleRan, ScheduleRow};
+
+/// The source of the house's own upkeep.
+const UPKEEP: &str = "house";
 
 /// `schedule`
 #[derive(Debug, Subcommand)]
@@ -20,6 +24,34 @@ pub enum Schedule {
         /// Also the house's own upkeep
         #[arg(long)]
         all: bool,
+    },
+    /// Add a schedule: a prompt for a butler, once or again and again
+    Add(Box<New>),
+    /// Change a schedule; only what is given changes
+    ///
+    /// --in or --at alone move the next run of one that comes again and again.
+    Update(Box<Changes>),
+    /// Remove a schedule that was added
+    Remove(Which),
+    /// Mark the current run of a schedule as done
+    Done(Which),
+    /// List what is due next
+    Next {
+        /// How many
+        #[arg(value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=500))]
+        limit: u32,
+        /// Only this butler's
+        #[arg(long, value_name = "NAME")]
+        butler: Option<String>,
+        /// Also the house's own upkeep
+        #[arg(long)]
+        all: bool,
+    },
+    /// List the runs that are at work or wait
+    Running {
+        /// Only this butler's
+        #[arg(long, value_name = "NAME")]
+        butler: Option<String>,
     },
     /// Show one schedule with its last runs
     Show(Which),
@@ -56,6 +88,22 @@ pub async fn run(caller: Caller, what: Schedule) -> Outcome {
         Schedule::List { butler, all } => {
             let page = caller.got(calls.schedule_list(butler, None).await)?;
             caller.out.list(&page.schedules, &page.unavailable, |out, schedules| list(out, schedules, all))
+        }
+        Schedule::Add(new) => schedule_edit::add(&caller, &calls, *new).await,
+        Schedule::Update(changes) => schedule_edit::update(&caller, &calls, *changes).await,
+        Schedule::Remove(which) => schedule_edit::remove(&caller, &calls, which).await,
+        Schedule::Done(which) => schedule_edit::done(&caller, &calls, which).await,
+        Schedule::Next { limit, butler, all } => {
+            let page = caller.got(calls.schedule_list(butler, None).await)?;
+            let mut due: Vec<ScheduleRow> = page.schedules.into_iter().filter(|s| all || s.source != UPKEEP).collect();
+            due.retain(|s| s.enabled && s.next_run_at.is_some());
+            due.sort_by_key(|s| s.next_run_at);
+            due.truncate(limit as usize);
+            caller.out.list(&due, &page.unavailable, due_next)
+        }
+        Schedule::Running { butler } => {
+            let page = caller.got(calls.schedule_running(butler).await)?;
+            caller.out.list(&page.runs, &page.unavailable, running)
         }
         Schedule::Show(Which { schedule, butler }) => {
             caller.show(calls.schedule_show(schedule, butler, Some(5)).await, show)
@@ -118,7 +166,7 @@ fn when(out: &Out, row: &ScheduleRow) -> String {
     }
 }
 
-fn next(out: &Out, row: &ScheduleRow) -> Option<String> {
+pub(super) fn next(out: &Out, row: &ScheduleRow) -> Option<String> {
     match (row.paused, row.enabled) {
         (true, _) => Some("paused".to_owned()),
         (_, false) => Some("off".to_owned()),
@@ -126,11 +174,18 @@ fn next(out: &Out, row: &ScheduleRow) -> Option<String> {
     }
 }
 
+/// Where the outcome goes.
+fn reply(row: &ScheduleRow) -> Option<String> {
+    let text = |key: &str| row.more.get(key).and_then(serde_json::Value::as_str);
+    let to = text("reply_to").map(|to| format!(" to {}", one_line(to, 100))).unwrap_or_default();
+    text("reply_channel").map(|channel| format!("over {channel}{to}"))
+}
+
 /// The house's own upkeep is left out as long as it is well, unless `all`.
 fn list(out: &Out, schedules: &[ScheduleRow], all: bool) {
     let well = |s: &ScheduleRow| s.last.as_ref().is_none_or(|run| run.state != "failed");
     let (upkeep, shown): (Vec<&ScheduleRow>, Vec<&ScheduleRow>) =
-        schedules.iter().partition(|s| !all && s.source == "house" && well(s));
+        schedules.iter().partition(|s| !all && s.source == UPKEEP && well(s));
     out.table(&shown)
         .ids("SCHEDULE", |s| s.id)
         .column("BUTLER", |s| &s.butler)
@@ -144,6 +199,29 @@ fn list(out: &Out, schedules: &[ScheduleRow], all: bool) {
     if !upkeep.is_empty() {
         out.aside(&format!("{} of the house's own are not listed: --all", count(upkeep.len(), "schedule")));
     }
+}
+
+fn due_next(out: &Out, due: &[ScheduleRow]) {
+    out.table(due)
+        .column("NEXT", |s| next(out, s))
+        .ids("SCHEDULE", |s| s.id)
+        .column("BUTLER", |s| &s.butler)
+        .column("NAME", |s| one_line(&s.name, 40))
+        .column("WHEN", |s| when(out, s))
+        .print("Nothing is due");
+}
+
+fn running(out: &Out, runs: &[OpenRun]) {
+    out.table(runs)
+        .ids("SCHEDULE", |r| r.task_id)
+        .column("BUTLER", |r| &r.butler)
+        .column("NAME", |r| one_line(&r.schedule, 40))
+        .column("DUE", |r| out.moment(r.run.fire_at))
+        .column("STATE", |r| state(&r.run))
+        .column("STARTED", |r| r.started_at.map(|at| out.moment(at)))
+        .ids("SESSION", |r| r.run.session_id)
+        .column("REASON", |r| one_line(r.run.reason.as_deref().unwrap_or_default(), 160))
+        .print("No runs at work, and none that wait");
 }
 
 fn show(out: &Out, ScheduleDetail { schedule: s, history: runs }: &ScheduleDetail) {
@@ -164,6 +242,7 @@ fn show(out: &Out, ScheduleDetail { schedule: s, history: runs }: &ScheduleDetai
         .field("priority", s.priority)
         .field("missed", format!("{} within {}; overlap: {}{idle}", words(&s.missed), s.missed_window, s.overlap))
         .field("job", job)
+        .field("reply", reply(s))
         .print();
     if s.job_name.is_none() {
         out.section("prompt", s.prompt.as_deref().unwrap_or_default());

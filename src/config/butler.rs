@@ -255,7 +255,8 @@ pub struct ScheduleEntry {
     /// Who goes first where several are due: 1 before all else, ordinary messages too, 2 like messages, 3 after them.
     #[schemars(range(min = 1, max = 3), extend("default" = 3))]
     pub priority: u8,
-    /// Waits until the butler has no session; if it has none until the next time comes, the run is skipped.
+    /// Waits until the butler has had no session for 3 seconds. After 30 minutes it runs anyway; if the next time comes
+    /// before that, the run is skipped.
     #[schemars(extend("default" = false))]
     pub require_idle: bool,
     /// What becomes of times that passed while butlerd was not there: `skip` leaves them out, `run_once` lets one run

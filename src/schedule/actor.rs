@@ -11,7 +11,8 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::dispatch::{Begun, Dispatch, Earlier, Ended, Firing, How};
+use super::dispatch::{Begun, Dispatch, Earlier, Ended, Firing, How, Reply};
+use super::idle::QUIET;
 use super::sql::{Run, RunRows, SessionPieces, TRIES};
 use access::Caller;
 use base::{ButlerName, SessionId, TenantId, crash};
@@ -144,11 +145,11 @@ impl Handler for Worker {
     }
 
     async fn claim(&self, in_hand: &[Uuid]) -> Result<Option<Claimed<Run>>, StoreError> {
-        self.rows.claim(self.now(), self.target.idle(), in_hand).await
+        self.rows.claim(self.now(), self.idle(), in_hand).await
     }
 
     async fn outlook(&self) -> Result<Outlook, StoreError> {
-        self.rows.outlook(self.now()).await
+        self.rows.outlook(self.now(), self.idle()).await
     }
 
     async fn run(&self, claimed: &Claimed<Run>, lost: &CancellationToken) -> Verdict<Ended> {
@@ -188,11 +189,18 @@ impl Worker {
         self.store.clock().now()
     }
 
+    fn idle(&self) -> bool {
+        self.target.idle_for().is_some_and(|idle| idle >= QUIET)
+    }
+
     async fn attempt(&self, claimed: &Claimed<Run>, lost: &CancellationToken) -> Ended {
         let failed =
             |session: Option<Uuid>, why: String| Ended { session: session.map(SessionId), how: How::Failed(why) };
         let Claimed { claim, attempts, row: run } = claimed;
         let (task, tenant) = (&run.task, run.task.tenant());
+        if run.marked {
+            return Ended::without_session(How::Done(None));
+        }
         if *attempts > 1 {
             match self.target.earlier(&tenant, claim.row).await {
                 Ok(Earlier::Nothing) => {}
@@ -250,6 +258,7 @@ fn firing(claimed: &Claimed<Run>) -> Firing {
         job_args: task.job_args.clone(),
         tenant: task.tenant(),
         trust: *trust,
+        reply: task.reply_channel.clone().map(|channel| Reply { channel, to: task.reply_to.clone() }),
         priority: u8::try_from(task.priority).unwrap_or(3),
         caller: caller.clone(),
     }

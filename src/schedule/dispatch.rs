@@ -32,8 +32,18 @@ pub struct Firing {
     pub trust: Trust,
     /// 1 to 3; 1 goes first.
     pub priority: u8,
+    /// Where the session of its prompt sends what came of it.
+    pub reply: Option<Reply>,
     /// The call that makes it fire, if one does: then the new session is caused by that call's session.
     pub caller: Option<Caller>,
+}
+
+/// Where an outcome goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reply {
+    pub channel: String,
+    /// To whom there; `None`: the owner.
+    pub to: Option<String>,
 }
 
 /// A firing that has begun.
@@ -93,8 +103,8 @@ pub enum Earlier {
 /// Whoever runs what a schedule asks for.
 #[async_trait]
 pub trait Dispatch: Send + Sync {
-    /// Whether the butler has no session, at work or waiting.
-    fn idle(&self) -> bool;
+    /// How long the butler has had no session, at work or waiting; `None`: it has one.
+    fn idle_for(&self) -> Option<Duration>;
 
     /// Begins it. The end comes whether or not anybody waits for it.
     async fn begin(&self, firing: Firing) -> Begun;

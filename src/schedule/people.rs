@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use super::actor::Scheduler;
 use super::show::{run, show, traced_run};
-use super::sql::{self, runs_of, source_of_sessions, traced, with_last_runs};
+use super::sql::{self, open_runs, runs_of, source_of_sessions, traced, with_last_runs};
 use base::{IdBeginning, TenantId};
 use store::StoreError;
 
@@ -24,6 +24,18 @@ impl Scheduler {
             shown
         });
         Ok(shown.collect())
+    }
+
+    /// The tenant's runs at work and those that wait.
+    pub async fn open(&self, tenant: &TenantId) -> Result<Vec<Value>, StoreError> {
+        let mut lease = self.worker().store.tenant(tenant).await?;
+        let butler = self.worker().butler.as_str();
+        let open = open_runs(&mut lease, &self.worker().pieces).await?.into_iter().map(|(name, id, row)| {
+            let mut shown = run(&row);
+            (shown["butler"], shown["schedule"], shown["task_id"]) = (json!(butler), json!(name), json!(id));
+            shown
+        });
+        Ok(open.collect())
     }
 
     /// The newest runs of a schedule, the newest first.

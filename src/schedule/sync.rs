@@ -1,4 +1,4 @@
-//! Schedules declared in `butler.toml`, and the house's own, become rows at boot; rows made by a tool are left alone.
+//! Schedules declared in `butler.toml`, by modules, and by the house become rows at boot; rows made by a tool are left alone.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 use uuid::Uuid;
 
 use super::due::WINDOW_S;
-use super::jobs::{BuiltInSchedule, of_every_butler};
+use super::jobs::{BuiltInSchedule, BuiltInTimes, of_every_butler};
 use super::sql::{TaskRow, store_declared, stored, switch_off_others};
 use super::times::stagger;
 use super::timing::TimingError;
@@ -55,17 +55,24 @@ fn of_entry(entry: &ScheduleEntry, owner_zone: &str) -> TaskRow {
     }
 }
 
-/// One of the house's own schedules of a butler, at a time that nobody chose and that differs from butler to butler.
+/// One of a butler's built-in schedules. Upkeep has a time that nobody chose and that differs from butler to butler.
 fn of_house(schedule: BuiltInSchedule, butler: &str, owner_zone: &str) -> TaskRow {
+    let (cron, every_ms) = match schedule.times {
+        BuiltInTimes::Cron(cron) => (Some(cron), None),
+        BuiltInTimes::Every(period) => (None, Some(i64::try_from(period.as_millis()).unwrap_or(i64::MAX))),
+    };
+    let stagger_s = if schedule.listed { 0 } else { stagger(butler, &schedule.name).as_secs() };
     TaskRow {
-        source: "house".to_owned(),
-        cron: Some(schedule.cron),
+        source: if schedule.listed { "module" } else { "house" }.to_owned(),
+        cron,
+        every_ms,
         timezone: owner_zone.to_owned(),
-        stagger_s: i32::try_from(stagger(butler, &schedule.name).as_secs()).unwrap_or(0),
+        stagger_s: i32::try_from(stagger_s).unwrap_or(0),
         name: schedule.name,
         dispatch_mode: DispatchMode::Job.to_string(),
         job_name: schedule.job.first().map(|job| (*job).to_owned()),
         priority: i16::from(schedule.priority),
+        require_idle: schedule.require_idle,
         missed: Missed::RunOnce.to_string(),
         missed_window_s: WINDOW_S,
         overlap: Overlap::Skip.to_string(),
@@ -104,7 +111,7 @@ fn after(
     Ok(task)
 }
 
-/// Makes the rows of the sources `toml` and `house` match what is declared; what is no longer declared is switched off.
+/// Makes the rows of the sources `toml`, `module` and `house` match what is declared; what is no longer declared is switched off.
 ///
 /// As the owner role: under the butler's own, a stranger's row that is only looked at would lower what is written here.
 pub async fn sync(

@@ -1,4 +1,4 @@
-//! `schedule_list|create|update|delete|trigger` and `schedule_costs`.
+//! `schedule_list|create|update|delete|trigger|done` and `schedule_costs`.
 
 use std::sync::{Arc, OnceLock};
 
@@ -25,7 +25,8 @@ pub fn schedule_tools(schedules: &Scheduler) -> Vec<Tool> {
             handler(move |call| $f(call, schedules.clone()))
         }};
     }
-    let handlers = [handler(list), with!(create), with!(update), with!(delete), with!(trigger), with!(costs)];
+    let handlers =
+        [handler(list), with!(create), with!(update), with!(delete), with!(trigger), with!(costs), handler(done)];
     defs.iter().zip(handlers).map(|(d, h)| Tool::new(d, h)).collect()
 }
 
@@ -33,11 +34,12 @@ fn fields() -> Map<String, Value> {
     let time = |description: &str| json!({"type": "string", "format": "date-time", "description": description});
     let text = |description: &str| json!({"type": "string", "description": description});
     let Value::Object(fields) = json!({
-        "name": {"type": "string", "minLength": 1, "maxLength": 100, "description": "Unique name of the schedule"},
+        "name": {"type": "string", "minLength": 1, "maxLength": 100, "description":
+                 "Unique name of the schedule; the first words of the prompt, if not given"},
         "cron": text("Five fields (minute hour day month weekday), seconds optional in front; e.g. 0 8 * * 1-5"),
-        "every": text("In the place of cron: a period such as 90m or 2h, counted from start_at, else from now"),
-        "at": text("In the place of cron: once, at this moment; local time such as 2026-12-24T18:00, or with an offset"),
-        "in": text("In the place of cron: once, after this time from now, such as 45m"),
+        "every": text("In the place of cron: a period such as 90m or 4 hours, counted from start_at, else from now"),
+        "at": text("In the place of cron: once, at this moment, such as tomorrow 9:00, monday 18:30, or 2026-12-24T18:00"),
+        "in": text("In the place of cron: once, after this time from now, such as 45m or 2 days"),
         "prompt": text("What to do when it is due, for dispatch_mode prompt"),
         "dispatch_mode": {"type": "string", "enum": ["prompt", "job"],
                           "description": "prompt starts a session, job runs a job"},
@@ -50,7 +52,7 @@ fn fields() -> Map<String, Value> {
         "priority": {"type": "integer", "minimum": 1, "maximum": 3, "description":
                      "3 is ordinary; 2 goes before it; 1 goes before people's messages, for urgent upkeep only"},
         "require_idle": {"type": "boolean", "description":
-                         "Wait until the butler has no session; skipped if it has none before the next time"},
+                         "Wait until the butler has had no session for 3 seconds, for at most 30 minutes; skipped if the next time comes before"},
         "missed": {"type": "string", "enum": ["skip", "run_once", "backfill"], "description":
                    "What becomes of times that pass while butlerd is off: nothing, one run for all, or a run for each"},
         "missed_window": text("How far back missed times are made up for; 7d by default"),
@@ -58,6 +60,10 @@ fn fields() -> Map<String, Value> {
                     "What becomes of a time that comes while an earlier run is at work"},
         "display_title": text("How calendars show it"),
         "calendar_event_id": text("The calendar event that this stands for"),
+        "reply_channel": {"type": "string", "minLength": 1, "maxLength": 31, "description":
+                          "Of a prompt: the channel over which its session sends the outcome by notify"},
+        "reply_to": {"type": "string", "minLength": 1, "maxLength": 500,
+                     "description": "To whom on reply_channel; the owner by default"},
     }) else {
         unreachable!("the literal above is an object")
     };
@@ -76,6 +82,8 @@ fn definitions() -> Vec<Arc<Definition>> {
     changes.insert("task_id".into(), id.clone());
     changes.insert("id".into(), id.clone());
     changes.insert("enabled".into(), json!({"type": "boolean", "description": "false pauses it"}));
+    changes
+        .insert("clear_reply".into(), json!({"type": "boolean", "description": "true: its outcome is sent nowhere"}));
     let day = |description: &str| json!({"type": "string", "format": "date", "description": description});
     vec![
         define(
@@ -90,12 +98,12 @@ fn definitions() -> Vec<Arc<Definition>> {
             "Create a schedule: a prompt for a new session, or a job, at the times of a cron expression, every so often, \
              or once. It takes one of cron, every, at and in.",
             Value::Object(fields()),
-            json!(["name"]),
+            json!([]),
             Meta::write(Effect::Once),
         ),
         define(
             "schedule_update",
-            "Change a schedule. Only the given fields change.",
+            "Change a schedule. Only the given fields change; at or in alone move the next run of one that comes again.",
             Value::Object(changes),
             json!([]),
             // It answers with all of the schedule.
@@ -111,7 +119,7 @@ fn definitions() -> Vec<Arc<Definition>> {
         define(
             "schedule_trigger",
             "Run a schedule once, now. Its next due time stays.",
-            ids,
+            ids.clone(),
             json!([]),
             Meta::write(Effect::Once),
         ),
@@ -121,6 +129,13 @@ fn definitions() -> Vec<Arc<Definition>> {
             json!({"from_date": day("First day; 30 days back by default"), "to_date": day("Last day; today by default")}),
             json!([]),
             Meta { reads_private: false, ..Meta::read() },
+        ),
+        define(
+            "schedule_done",
+            "Mark the current run of a schedule as done: the one at work, whose session goes on, or the one that waits.",
+            ids,
+            json!([]),
+            Meta { operators: true, ..Meta::write(Effect::Idempotent) },
         ),
     ]
 }
@@ -134,10 +149,12 @@ async fn delete(call: ToolCall, schedules: Scheduler) -> Result<Value, ToolError
     match sql::source_of(&call, id).await? {
         None => return Err(unknown(id)),
         Some(source) if source != "db" => {
-            return Err(ToolError::refused(
-                "declared",
-                "This schedule is declared in butler.toml; schedule_update(enabled=false) switches it off.",
-            ));
+            let by = if source == "toml" { "declared in butler.toml" } else { "its butler's own" };
+            let why = format!(
+                "This schedule is {by} and can't be deleted; pause it (schedule_update with enabled=false, or butlerd \
+                 schedule pause)."
+            );
+            return Err(ToolError::refused("declared", why));
         }
         Some(_) => {}
     }
@@ -160,6 +177,34 @@ async fn trigger(call: ToolCall, schedules: Scheduler) -> Result<Value, ToolErro
         How::Later(_) => NOT_NOW.to_owned(),
     };
     Ok(json!({"id": id, "status": "error", "error": why, "session_id": ended.session}))
+}
+
+async fn done(call: ToolCall) -> Result<Value, ToolError> {
+    let id = call.parse::<Target>()?.id()?;
+    let now = call.store.clock().now();
+    let mut lease = call.lease().await?;
+    let mut tx = call.begin(&mut lease).await?;
+    let found = async {
+        let task = sql::locked(&mut tx, id).await?.ok_or_else(|| unknown(id))?;
+        match sql::mark_done(&mut tx, id, now).await? {
+            Some(marked) => Ok((task, marked)),
+            None => {
+                let why = format!("{} has no run at work and none that waits, so there is nothing to mark.", task.name);
+                Err(ToolError::refused("no_open_run", why))
+            }
+        }
+    };
+    let found = found.await;
+    let (task, marked) = match found {
+        Ok(found) => found,
+        Err(e) => {
+            tx.rollback().await?;
+            return Err(e);
+        }
+    };
+    tx.commit().await?;
+    let run = if marked == sql::Marked::AtWork { "at_work" } else { "waiting" };
+    Ok(json!({"id": id, "name": task.name, "status": "done", "run": run}))
 }
 
 #[derive(Deserialize)]

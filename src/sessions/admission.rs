@@ -97,6 +97,8 @@ struct ButlerQuota {
     most: usize,
     running: usize,
     queued: usize,
+    /// When a session or a trigger of it went last.
+    left: Instant,
 }
 
 struct Waiting {
@@ -118,6 +120,7 @@ impl Drop for Slot {
         let mut state = self.permits.lock();
         state.running -= 1;
         state.butlers[self.quota].running -= 1;
+        state.butlers[self.quota].left = Instant::now();
         self.permits.call(state);
     }
 }
@@ -215,6 +218,7 @@ impl Drop for Queued {
         if let Some(at) = state.waiting.iter().position(|w| w.number == self.number) {
             let gone = state.waiting.remove(at);
             state.butlers[gone.quota].queued -= 1;
+            state.butlers[gone.quota].left = Instant::now();
         }
     }
 }
@@ -224,7 +228,7 @@ impl Admission {
     pub fn new(butler: &str, most: usize, max_queued: usize, permits: SessionPermits, stop: CancellationToken) -> Self {
         let quota = {
             let mut state = permits.lock();
-            state.butlers.push(ButlerQuota { most, running: 0, queued: 0 });
+            state.butlers.push(ButlerQuota { most, running: 0, queued: 0, left: Instant::now() });
             state.butlers.len() - 1
         };
         Self { butler: butler.into(), permits, quota, max_queued, stop }
@@ -238,6 +242,13 @@ impl Admission {
     /// Triggers that wait.
     pub fn queued(&self) -> usize {
         self.permits.lock().butlers[self.quota].queued
+    }
+
+    /// How long this butler has had no session and no trigger that waits, at most since it came up; `None`: it has one.
+    pub fn idle_for(&self) -> Option<Duration> {
+        let state = self.permits.lock();
+        let ButlerQuota { running, queued, left, .. } = &state.butlers[self.quota];
+        (running + queued == 0).then(|| left.elapsed())
     }
 
     /// A place, or a refusal at once. `from_session`: the trigger comes out of a session, which must not wait for a slot

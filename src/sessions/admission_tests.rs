@@ -53,6 +53,23 @@ async fn whoever_leaves_the_queue_gives_its_slot_back() {
 }
 
 #[tokio::test]
+async fn a_butler_is_idle_since_its_last_session_or_trigger_went() {
+    let permits = SessionPermits::new(10);
+    let (a, other) = (admission(&permits, "health", 1, 5), admission(&permits, "travel", 1, 5));
+    assert!(a.idle_for().is_some(), "nothing has been yet");
+    let (first, busy) = (slot(&a).await, slot(&other).await);
+    assert_eq!(a.idle_for(), None);
+    let waits = a.enter(Urgency::Owner, false).unwrap();
+    let before = Instant::now();
+    drop(first);
+    assert_eq!(a.idle_for(), None, "the slot is the next one's");
+    drop(waits);
+    assert!(a.idle_for().is_some_and(|idle| idle <= before.elapsed()), "it counts from the last one");
+    assert_eq!(other.idle_for(), None, "each butler has its own");
+    drop(busy);
+}
+
+#[tokio::test]
 async fn a_session_never_waits_for_a_slot() {
     let a = alone(1, 5);
     let held = slot(&a).await;

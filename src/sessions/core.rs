@@ -90,6 +90,11 @@ impl Spawner {
         self.inner.admission.queued()
     }
 
+    /// How long it has had no session, at work or waiting, at most since it came up; `None`: it has one.
+    pub fn idle_for(&self) -> Option<Duration> {
+        self.inner.admission.idle_for()
+    }
+
     /// Tells who remembers for the butler; called once, before the first trigger. The caller keeps it as long as sessions
     /// are to have it.
     pub fn set_memory(&self, memory: Weak<dyn Memory>) {

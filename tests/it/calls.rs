@@ -28,6 +28,7 @@ async fn core_tools_answer_in_their_known_shapes() {
         "schedule_delete",
         "schedule_trigger",
         "schedule_costs",
+        "schedule_done",
         "sessions_list",
         "sessions_get",
         "sessions_summary",

@@ -30,8 +30,8 @@ struct Counter {
 
 #[async_trait]
 impl Dispatch for Counter {
-    fn idle(&self) -> bool {
-        true
+    fn idle_for(&self) -> Option<Duration> {
+        Some(Duration::MAX)
     }
     async fn begin(&self, firing: Firing) -> Begun {
         *self.fired.lock().unwrap().entry((firing.name, firing.fire_at)).or_default() += 1;

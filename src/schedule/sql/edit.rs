@@ -29,6 +29,12 @@ pub(crate) async fn name_is_taken(tx: &mut EffectTx<'_, '_>, name: &str) -> Resu
     Ok(tx.query_opt("SELECT 1 FROM scheduled_tasks WHERE name = $1", &[&name]).await?.is_some())
 }
 
+/// The names that begin so.
+pub(crate) async fn names_like(call: &ToolCall, beginning: &str) -> Result<Vec<String>, ToolError> {
+    let sql = "SELECT name FROM scheduled_tasks WHERE starts_with(name, $1)";
+    Ok(call.query(sql, &[&beginning]).await?.iter().map(|row| row.get("name")).collect())
+}
+
 /// A new next time, which switches it on. `None`: both stay as they are.
 type Next = Option<Option<Timestamp>>;
 

@@ -1,5 +1,6 @@
-//! Runs that somebody asks for and does not wait for.
+//! Runs that somebody asks for and does not wait for, or says are done.
 
+use jiff::Timestamp;
 use uuid::Uuid;
 
 use tools::{EffectTx, ToolError};
@@ -31,4 +32,31 @@ pub async fn request_run(tx: &mut EffectTx<'_, '_>, jobs: &[&str]) -> Result<Opt
                VALUES ($1, $2, shared.clock(), 'manual', 'due')";
     tx.query(sql, &[&id, &task.get::<_, Uuid>("id")]).await?;
     Ok(Some(RequestedRun { id, schedule, under_way: false }))
+}
+
+/// What was marked as done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Marked {
+    /// A run at work: it counts as done, and its session goes on to its end.
+    AtWork,
+    /// A run that waited: it does not begin any more.
+    Waiting,
+}
+
+/// Marks the current run of a schedule as done: the one at work, else the one that waits. `None`: it has neither.
+pub(crate) async fn mark_done(
+    tx: &mut EffectTx<'_, '_>,
+    task: Uuid,
+    now: Timestamp,
+) -> Result<Option<Marked>, ToolError> {
+    let sql = "UPDATE schedule_runs SET marked_at = coalesce(marked_at, $2) WHERE task_id = $1 AND state = 'running'
+               RETURNING id";
+    if tx.query_opt(sql, &[&task, &now]).await?.is_some() {
+        return Ok(Some(Marked::AtWork));
+    }
+    let sql = "UPDATE schedule_runs SET state = 'done', marked_at = $2, finished_at = $2, reason = 'marked as done'
+               WHERE id = (SELECT id FROM schedule_runs WHERE task_id = $1 AND state = 'due' ORDER BY fire_at LIMIT 1)
+                 AND state = 'due'
+               RETURNING id";
+    Ok(tx.query_opt(sql, &[&task, &now]).await?.map(|_| Marked::Waiting))
 }

@@ -11,11 +11,14 @@ mod shown;
 mod task;
 
 pub(super) use declared::{store_declared, stored, switch_off_others};
-pub(super) use edit::{change, delete, insert, locked, name_is_taken, source_of, switch};
+pub(super) use edit::{change, delete, insert, locked, name_is_taken, names_like, source_of, switch};
+pub(super) use manual::{Marked, mark_done};
 pub use manual::{RequestedRun, request_run};
 pub(super) use pause::{pause, resume};
 pub(super) use runs::{Run, RunRows, TRIES};
-pub(super) use shown::{IDS, RunShown, TracedRun, costs, listed, runs_of, source_of_sessions, traced, with_last_runs};
+pub(super) use shown::{
+    IDS, RunShown, TracedRun, costs, listed, open_runs, runs_of, source_of_sessions, traced, with_last_runs,
+};
 pub use shown::{SessionPieces, notices};
 pub(super) use task::TaskRow;
 

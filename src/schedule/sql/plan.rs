@@ -7,6 +7,7 @@ use uuid::Uuid;
 use super::runs::RunRows;
 use super::task::TaskRow;
 use crate::due::{Cause, Decision, due};
+use crate::idle::MOST_WAIT;
 use base::crash;
 use config::Overlap;
 use store::{Lease, StoreError, Tx};
@@ -88,13 +89,14 @@ impl RunRows {
     ) -> Result<usize, tokio_postgres::Error> {
         let schema = &self.schema;
         let new = decisions.iter().any(|d| matches!(d, Decision::Run { .. }));
+        // One that has waited its longest begins as soon as it can, and this time is left out for it.
         if task.require_idle && new {
             let sql = format!(
                 "UPDATE \"{schema}\".schedule_runs SET state = 'skipped', finished_at = $2,
                         reason = 'its butler was not idle before the next time came'
-                 WHERE task_id = $1 AND state = 'due'"
+                 WHERE task_id = $1 AND state = 'due' AND created_at > $2::timestamptz - make_interval(secs => $3)"
             );
-            tx.execute(&sql, &[&task.id, &now]).await?;
+            tx.execute(&sql, &[&task.id, &now, &MOST_WAIT.as_secs_f64()]).await?;
         }
         let sql = format!(
             "SELECT count(*) FILTER (WHERE state = 'running') AS running, count(*) FILTER (WHERE state = 'due') AS due

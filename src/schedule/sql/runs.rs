@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use super::task::TaskRow;
 use crate::dispatch::{Ended, How, NOT_NOW};
+use crate::idle::{BEGAN_ANYWAY, MOST_WAIT, WAITED, WAITS};
 use access::Caller;
 use base::{TenantId, Trust};
 use store::{
@@ -17,8 +18,6 @@ use store::{
 
 /// So many tries of a run, where those before did nothing; then it has failed.
 pub(crate) const TRIES: i32 = 3;
-/// A run that no later time ends waits no longer than this for its butler to be idle.
-const MOST_WAIT_SECONDS: f64 = 86_400.0;
 /// How often it is looked whether a run that waits may begin.
 const WAITING: Duration = Duration::from_millis(500);
 
@@ -40,9 +39,21 @@ pub(crate) struct Run {
     /// Somebody wished for it at that moment, and hears how it ended.
     pub manual: bool,
     pub trust: Trust,
+    /// Somebody said that it is done.
+    pub marked: bool,
     pub task: TaskRow,
     /// Who has it run by hand.
     pub caller: Option<Caller>,
+}
+
+store::row! {
+    /// The first run that may begin.
+    struct First {
+        id: Uuid,
+        task_id: Uuid,
+        /// What its row is to say of its wait, if it needs its butler idle.
+        waited: Option<String>,
+    }
 }
 
 fn failed(step: &'static str) -> impl FnOnce(tokio_postgres::Error) -> StoreError {
@@ -57,7 +68,7 @@ impl RunRows {
             key: "id",
             // Nobody takes up a run by hand that broke off.
             open: "(state = 'due' OR state = 'running' AND cause <> 'manual')".to_owned(),
-            take: Some("state = 'running', started_at = coalesce(q.started_at, $6)"),
+            take: Some("state = 'running', started_at = coalesce(q.started_at, $6), waited = $8"),
             give: Some("state = 'due'"),
             order: "n.fire_at, n.id".to_owned(),
             // How long it waits, whoever dispatches it says.
@@ -78,7 +89,7 @@ impl RunRows {
     /// those of an earlier run of this node.
     pub async fn end_manual(&self, now: Timestamp, own: bool, in_hand: &[Uuid]) -> Result<u64, StoreError> {
         let sql = format!(
-            "UPDATE \"{}\".schedule_runs SET state = 'failed', claim_id = NULL, claimed_by = NULL, lease_until = NULL,
+            "UPDATE \"{}\".schedule_runs SET claim_id = NULL, state = CASE WHEN marked_at IS NULL THEN 'failed' ELSE 'done' END, claimed_by = NULL, lease_until = NULL,
                     reason = 'butlerd stopped before this run was over', finished_at = $1
              WHERE state = 'running' AND cause = 'manual' AND id <> ALL($2)
                AND (lease_until < clock_timestamp() OR ($3 AND claimed_by = $4))",
@@ -89,7 +100,7 @@ impl RunRows {
     }
 
     /// Claims the first run that may begin: by its schedule's priority, then by its time. `idle`: whether the butler
-    /// has no session now. `in_hand`: runs that are worked on here, whatever their leases say.
+    /// is idle now. `in_hand`: runs that are worked on here, whatever their leases say.
     pub async fn claim(
         &self,
         now: Timestamp,
@@ -98,7 +109,7 @@ impl RunRows {
     ) -> Result<Option<Claimed<Run>>, StoreError> {
         let mut lease = self.db.every_tenant().await?;
         // Most looks find nothing, and need no transaction for that.
-        if self.first(&mut lease, idle, in_hand).await.map_err(failed(CLAIMING))?.is_none() {
+        if self.first(&mut lease, now, idle, in_hand).await.map_err(failed(CLAIMING))?.is_none() {
             return Ok(None);
         }
         let mut tx = lease.begin().await.map_err(failed(CLAIMING))?;
@@ -110,26 +121,35 @@ impl RunRows {
         Ok(claimed)
     }
 
-    /// The first run that may begin, and its schedule.
+    /// The first run that may begin. Where a run of a prompt has begun, its butler is about to have a session.
     async fn first(
         &self,
         on: &mut impl Statements,
+        now: Timestamp,
         idle: bool,
         in_hand: &[Uuid],
-    ) -> Result<Option<(Uuid, Uuid)>, tokio_postgres::Error> {
+    ) -> Result<Option<First>, tokio_postgres::Error> {
         let schema = &self.schema;
         let sql = format!(
-            "SELECT r.id, r.task_id FROM \"{schema}\".schedule_runs r
-             JOIN \"{schema}\".scheduled_tasks t ON t.id = r.task_id
+            "SELECT r.id, r.task_id,
+                    CASE WHEN NOT t.require_idle THEN NULL WHEN NOT b.idle THEN $5::text WHEN r.waited IS NOT NULL THEN $6 END
+                    AS waited
+             FROM \"{schema}\".schedule_runs r JOIN \"{schema}\".scheduled_tasks t ON t.id = r.task_id
+             CROSS JOIN (SELECT $2 AND NOT EXISTS (
+                             SELECT 1 FROM \"{schema}\".schedule_runs p JOIN \"{schema}\".scheduled_tasks s ON s.id = p.task_id
+                             WHERE p.state = 'running' AND p.lease_until >= clock_timestamp() AND s.prompt IS NOT NULL)
+                         AS idle) b
              WHERE ((r.state = 'due' AND r.available_at <= clock_timestamp())
                     OR (r.state = 'running' AND r.cause <> 'manual' AND r.lease_until < clock_timestamp()))
-               AND r.id <> ALL($1) AND ($2 OR NOT t.require_idle)
+               AND r.id <> ALL($1)
+               AND (b.idle OR NOT t.require_idle OR r.created_at <= $3::timestamptz - make_interval(secs => $4))
                AND NOT EXISTS (SELECT 1 FROM \"{schema}\".schedule_runs o
                                WHERE o.task_id = r.task_id AND o.state = 'running' AND o.id <> r.id
                                  AND o.lease_until >= clock_timestamp())
              ORDER BY t.priority, r.fire_at, r.id LIMIT 1"
         );
-        Ok(on.rows(&sql, &[&in_hand, &idle]).await?.first().map(|row| (row.get("id"), row.get("task_id"))))
+        let params: Params<'_> = &[&in_hand, &idle, &now, &MOST_WAIT.as_secs_f64(), &BEGAN_ANYWAY, &WAITED];
+        Ok(on.rows(&sql, params).await?.first().map(First::from))
     }
 
     /// Locks the schedule before the run, as everybody does who has both.
@@ -141,14 +161,16 @@ impl RunRows {
         in_hand: &[Uuid],
     ) -> Result<Option<Claimed<Run>>, tokio_postgres::Error> {
         self.alone(tx).await?;
-        let Some((run, task)) = self.first(tx, idle, in_hand).await? else { return Ok(None) };
+        let Some(First { id: run, task_id: task, waited }) = self.first(tx, now, idle, in_hand).await? else {
+            return Ok(None);
+        };
         let sql = format!("UPDATE \"{}\".scheduled_tasks SET last_run_at = $2 WHERE id = $1 RETURNING *", self.schema);
         let Some(task) = tx.query_opt(&sql, &[&task, &now]).await?.as_ref().map(TaskRow::from) else {
             return Ok(None);
         };
         let id = Uuid::now_v7();
-        let this = Also { sql: "AND n.id = $7", params: &[&now, &run] };
-        let columns = "q.fire_at, q.cause, q.attempts, q.trust";
+        let this = Also { sql: "AND n.id = $7", params: &[&now, &run, &waited] };
+        let columns = "q.fire_at, q.cause, q.attempts, q.trust, q.marked_at IS NOT NULL AS marked";
         let rows = self.table.claim(tx, (id, &self.node), (1, in_hand), this, columns).await?;
         Ok(rows.first().map(|row| Claimed {
             claim: Claim { row: run, id },
@@ -157,6 +179,7 @@ impl RunRows {
                 fire_at: row.get("fire_at"),
                 manual: row.get::<_, &str>("cause") == "manual",
                 trust: Trust::from_name(row.get("trust")).min(task.trust()),
+                marked: row.get("marked"),
                 task,
                 caller: None,
             },
@@ -202,7 +225,7 @@ impl RunRows {
             fire_at += SignedDuration::from_micros(1);
         }
         tx.commit().await.map_err(failed(CLAIMING))?;
-        let run = Run { fire_at, manual: true, trust: task.trust(), task, caller: Some(caller) };
+        let run = Run { fire_at, manual: true, trust: task.trust(), marked: false, task, caller: Some(caller) };
         Ok(Some(Claimed { claim, attempts: 1, row: run }))
     }
 
@@ -226,19 +249,25 @@ impl RunRows {
         };
         let ok = state == "done";
         let result = json!({"ok": ok, "session_id": session, "error": reason.filter(|_| !ok), "state": state});
+        let marked = json!({"ok": true, "session_id": session, "error": null, "state": "done"});
         let sql = format!(
-            "WITH r AS ({} RETURNING task_id)
-             UPDATE \"{}\".scheduled_tasks t SET last_result = $7 FROM r WHERE t.id = r.task_id",
-            self.table.settling("state = $3, reason = $4, session_id = coalesce($5, session_id), finished_at = $6"),
+            "WITH r AS ({} RETURNING task_id, marked_at)
+             UPDATE \"{}\".scheduled_tasks t SET last_result = CASE WHEN r.marked_at IS NULL THEN $7 ELSE $8 END
+             FROM r WHERE t.id = r.task_id",
+            self.table.settling(
+                "state = CASE WHEN marked_at IS NULL THEN $3 ELSE 'done' END,
+                 reason = nullif(concat_ws('; ', CASE WHEN marked_at IS NOT NULL THEN 'marked as done' END, $4::text, waited), ''),
+                 session_id = coalesce($5, session_id), finished_at = $6"
+            ),
             self.schema
         );
         let mut lease = self.db.every_tenant().await?;
-        let params: Params<'_> = &[&claim.row, &claim.id, &state, &reason, &session, &now, &result];
+        let params: Params<'_> = &[&claim.row, &claim.id, &state, &reason, &session, &now, &result, &marked];
         Ok(lease.execute(&sql, params).await.map_err(failed("settling a run of a schedule"))? > 0)
     }
 
-    /// When the next schedule is due or a run that waits may be tried; and ends waits that nothing else ends.
-    pub async fn outlook(&self, now: Timestamp) -> Result<Outlook, StoreError> {
+    /// When the next schedule is due or a run that waits may be tried; and notes which runs wait for their butler.
+    pub async fn outlook(&self, now: Timestamp, idle: bool) -> Result<Outlook, StoreError> {
         let schema = &self.schema;
         let sql = format!(
             "SELECT (SELECT min(next_run_at) FROM \"{schema}\".scheduled_tasks WHERE enabled AND paused_at IS NULL) AS next,
@@ -251,15 +280,12 @@ impl RunRows {
         let row = lease.query_opt(&sql, &[]).await.map_err(failed("looking for the next schedule"))?;
         let Some(row) = row else { return Ok(Outlook::default()) };
         let waits: Option<f64> = row.get("waits");
-        if waits.is_some() {
+        if waits.is_some() && !idle {
             let sql = format!(
-                "UPDATE \"{schema}\".schedule_runs r SET state = 'skipped', finished_at = $1,
-                        reason = 'its butler was not idle for a day'
-                 FROM \"{schema}\".scheduled_tasks t
-                 WHERE t.id = r.task_id AND r.state = 'due' AND t.require_idle AND t.next_run_at IS NULL
-                   AND r.created_at < $1::timestamptz - make_interval(secs => $2)"
+                "UPDATE \"{schema}\".schedule_runs r SET waited = $1 FROM \"{schema}\".scheduled_tasks t
+                 WHERE t.id = r.task_id AND r.state = 'due' AND t.require_idle AND r.waited IS NULL"
             );
-            lease.execute(&sql, &[&now, &MOST_WAIT_SECONDS]).await.map_err(failed("ending long waits"))?;
+            lease.execute(&sql, &[&WAITS]).await.map_err(failed("noting what waits for an idle butler"))?;
         }
         let then = row.get::<_, Option<Timestamp>>("next");
         let due = then.map(|then| Duration::try_from(then.duration_since(now)).unwrap_or_default());

@@ -47,7 +47,7 @@ pub struct SessionPieces {
 fn run(pieces: &SessionPieces) -> String {
     format!(
         "r.id AS run, r.fire_at AS run_fire_at, r.until_at AS run_until, r.times, r.more, r.cause, r.state,
-         r.reason, r.attempts, r.session_id, r.created_at AS run_created_at, r.started_at, r.finished_at,
+         coalesce(r.reason, r.waited) AS reason, r.attempts, r.session_id, r.created_at AS run_created_at, r.started_at, r.finished_at,
          {} AS cost_usd",
         (pieces.cost_of_run)("r.id")
     )
@@ -88,6 +88,20 @@ pub(crate) async fn with_last_runs(
     let rows = lease.query(&sql, &[&key, &MOST]).await.map_err(failed())?;
     let last = |row: &Row| row.get::<_, Option<Uuid>>("run").map(|_| RunShown::from(row));
     Ok(rows.iter().map(|row| (TaskRow::from(row), last(row))).collect())
+}
+
+/// A tenant's runs at work, and those that wait, with the names and ids of their schedules.
+pub(crate) async fn open_runs(
+    lease: &mut Lease,
+    pieces: &SessionPieces,
+) -> Result<Vec<(String, Uuid, RunShown)>, StoreError> {
+    let sql = format!(
+        "SELECT t.name AS schedule, t.id AS task_id, {} FROM schedule_runs r JOIN scheduled_tasks t ON t.id = r.task_id
+         WHERE r.state IN ('due', 'running') ORDER BY r.started_at, t.priority, r.fire_at LIMIT $1",
+        run(pieces)
+    );
+    let rows = lease.query(&sql, &[&MOST]).await.map_err(failed())?;
+    Ok(rows.iter().map(|row| (row.get("schedule"), row.get("task_id"), RunShown::from(row))).collect())
 }
 
 /// The newest runs of a schedule, the newest first.
@@ -136,7 +150,7 @@ pub(crate) async fn traced(
     sessions: &[Uuid],
     most: i64,
 ) -> Result<Vec<TracedRun>, StoreError> {
-    let sql = "SELECT t.name, r.task_id, r.fire_at, r.state, r.reason, r.session_id, r.created_at, r.finished_at
+    let sql = "SELECT t.name, r.task_id, r.fire_at, r.state, coalesce(r.reason, r.waited) AS reason, r.session_id, r.created_at, r.finished_at
                FROM schedule_runs r JOIN scheduled_tasks t ON t.id = r.task_id
                WHERE r.task_id = $1 OR r.session_id = ANY($2) ORDER BY r.fire_at DESC LIMIT $3";
     let rows = lease.read(sql, &[&task, &sessions, &most]).await.map_err(failed())?;

@@ -55,15 +55,13 @@ pub(super) fn on_demand(memory: &Arc<Memory>, due: &Arc<Notify>) -> Arc<dyn Runs
 
 /// When they run by themselves.
 pub(super) fn schedules(settings: &Settings) -> Vec<BuiltInSchedule> {
-    let schedule =
-        |name: &str, cron: String, job, priority| BuiltInSchedule { name: name.to_owned(), cron, job, priority };
     let learning = settings.consolidation.enabled.then(|| {
         let priority = settings.consolidation.priority;
-        schedule("memory-consolidation", settings.consolidation_cron(), CONSOLIDATION, priority)
+        BuiltInSchedule::upkeep("memory-consolidation", settings.consolidation_cron(), CONSOLIDATION, priority)
     });
     let sweeps = [
-        schedule("memory-decay-sweep", settings.decay_cron(), DECAY, 3),
-        schedule("memory-episode-cleanup", settings.cleanup_cron(), CLEANUP, 3),
+        BuiltInSchedule::upkeep("memory-decay-sweep", settings.decay_cron(), DECAY, 3),
+        BuiltInSchedule::upkeep("memory-episode-cleanup", settings.cleanup_cron(), CLEANUP, 3),
     ];
     learning.into_iter().chain(sweeps).collect()
 }

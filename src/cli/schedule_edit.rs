@@ -1,0 +1,155 @@
+//! `butlerd schedule add|update|remove|done`
+
+use clap::{ArgGroup, Args};
+use jsonrpsee_http_client::HttpClient;
+
+use super::common::one_of;
+use super::out::Out;
+use super::problem::Problem;
+use super::schedule::{Which, next};
+use super::text::one_line;
+use super::{Caller, Outcome};
+use admin::api::ScheduleEditsApiClient;
+use admin::{MarkedRun, RemovedSchedule, ScheduleFields, ScheduleRow};
+use config::Missed;
+
+/// A new schedule.
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("times").required(true).args(["after", "at", "every", "cron"]))]
+pub struct New {
+    /// What the butler is told when it is due
+    pub prompt: String,
+    #[command(flatten)]
+    when: When,
+    #[command(flatten)]
+    how: How,
+    /// Wait until the butler has had no session for 3 seconds, at most 30 minutes
+    #[arg(long)]
+    require_idle: bool,
+    /// Whose it is; `general` by default
+    #[arg(long, value_name = "NAME")]
+    butler: Option<String>,
+}
+
+/// What changes of a schedule.
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("times").args(["after", "at", "every", "cron"]))]
+pub struct Changes {
+    #[command(flatten)]
+    which: Which,
+    /// What the butler is told when it is due
+    #[arg(long, value_name = "TEXT")]
+    prompt: Option<String>,
+    #[command(flatten)]
+    when: When,
+    #[command(flatten)]
+    how: How,
+    /// Wait until the butler has had no session for 3 seconds, at most 30 minutes
+    #[arg(long, conflicts_with = "no_require_idle")]
+    require_idle: bool,
+    /// Wait for no idle butler
+    #[arg(long)]
+    no_require_idle: bool,
+    /// Send the outcome nowhere
+    #[arg(long, conflicts_with_all = ["reply_channel", "reply_to"])]
+    clear_reply: bool,
+}
+
+/// When it is due: one of these.
+#[derive(Debug, Args)]
+struct When {
+    /// Once, after this time: "10 seconds", "4 hours", "2 days"
+    #[arg(long = "in", id = "after", value_name = "TIME")]
+    after: Option<String>,
+    /// Once, at this moment: "tomorrow 9:00", "monday at 6pm", "2026-12-24 18:00"
+    #[arg(long, value_name = "MOMENT")]
+    at: Option<String>,
+    /// Every so often: "4 hours", "90m"
+    #[arg(long, value_name = "TIME")]
+    every: Option<String>,
+    /// At the times of a cron expression: "0 8 * * 1-5"
+    #[arg(long, value_name = "CRON")]
+    cron: Option<String>,
+    /// The zone of --at and --cron; the owner's by default
+    #[arg(long, value_name = "ZONE")]
+    timezone: Option<String>,
+}
+
+/// How it runs.
+#[derive(Debug, Args)]
+struct How {
+    /// 3 is ordinary, 2 goes before it, 1 before people's messages
+    #[arg(long, value_name = "1-3", value_parser = clap::value_parser!(u8).range(1..=3))]
+    priority: Option<u8>,
+    /// Its name; the first words of the prompt by default
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// What becomes of times that pass while butlerd is off
+    #[arg(long, value_name = "HOW", value_parser = one_of::<Missed>())]
+    missed: Option<Missed>,
+    /// Send the outcome over this channel
+    #[arg(long, value_name = "CHANNEL")]
+    reply_channel: Option<String>,
+    /// To whom on that channel; the owner by default
+    #[arg(long, value_name = "WHO")]
+    reply_to: Option<String>,
+}
+
+fn fields(prompt: Option<String>, when: When, how: How) -> ScheduleFields {
+    let When { after, at, every, cron, timezone } = when;
+    let How { priority, name, missed, reply_channel, reply_to } = how;
+    let missed = missed.map(|missed| missed.to_string());
+    ScheduleFields {
+        prompt,
+        name,
+        cron,
+        every,
+        at,
+        after,
+        timezone,
+        priority,
+        missed,
+        reply_channel,
+        reply_to,
+        ..ScheduleFields::default()
+    }
+}
+
+fn told(out: &Out, row: &ScheduleRow, what: &str) {
+    let next = next(out, row).map(|next| format!("; next: {next}")).unwrap_or_default();
+    out.line(&format!("{} of {} is {what}{next}.", one_line(&row.name, 100), row.butler));
+    out.aside(&format!("To see it: butlerd schedule show {}", row.id));
+}
+
+pub async fn add(caller: &Caller, calls: &HttpClient, new: New) -> Outcome {
+    let New { prompt, when, how, require_idle, butler } = new;
+    let fields = ScheduleFields { require_idle: require_idle.then_some(true), ..fields(Some(prompt), when, how) };
+    caller.show(calls.schedule_create(fields, butler).await, |out, row| told(out, row, "scheduled"))
+}
+
+pub async fn update(caller: &Caller, calls: &HttpClient, changes: Changes) -> Outcome {
+    let Changes { which, prompt, when, how, require_idle, no_require_idle, clear_reply } = changes;
+    let fields = ScheduleFields {
+        require_idle: (require_idle || no_require_idle).then_some(require_idle),
+        clear_reply: clear_reply.then_some(true),
+        ..fields(prompt, when, how)
+    };
+    if fields == ScheduleFields::default() {
+        return Err(Problem::usage("Nothing was given that is to change.", "See: butlerd schedule update --help"));
+    }
+    let changed = calls.schedule_change(which.schedule, fields, which.butler).await;
+    caller.show(changed, |out, row| told(out, row, "changed"))
+}
+
+pub async fn remove(caller: &Caller, calls: &HttpClient, Which { schedule, butler }: Which) -> Outcome {
+    caller.show(calls.schedule_remove(schedule.clone(), butler).await, |out, RemovedSchedule { butler, .. }| {
+        out.line(&format!("{} of {butler} is removed.", one_line(&schedule, 100)));
+    })
+}
+
+pub async fn done(caller: &Caller, calls: &HttpClient, Which { schedule, butler }: Which) -> Outcome {
+    caller.show(calls.schedule_done(schedule, butler).await, |out, MarkedRun { name, run, .. }| {
+        let then = if run == "waiting" { "it does not begin any more" } else { "its session goes on to its end" };
+        out.line(&format!("The current run of {} counts as done; {then}.", one_line(name, 100)));
+    })
+}
