@@ -87,7 +87,7 @@ impl MemoryHooks {
                 self.metrics.recalled(state);
                 let (ids, tokens) = (told.get("ids").cloned(), told.get("tokens").cloned());
                 let row = json!({"state": state, "ids": ids, "tokens": tokens, "ms": ms});
-                Recalled { block: block.map(str::to_owned), seen, row: Some(row) }
+                Recalled { block: block.map(str::to_owned), seen, notes: false, row: Some(row) }
             }
             Err((state, why)) => {
                 self.metrics.recalled(state);

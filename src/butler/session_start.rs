@@ -82,7 +82,7 @@ impl Memory for SessionStart {
         if let Value::Object(row) = &mut row {
             row.insert("lines".to_owned(), Value::Array(opened.rows));
         }
-        Recalled { block: opened.block, seen: opened.seen, row: Some(row) }
+        Recalled { block: opened.block, seen: opened.seen, notes: opened.notes, row: Some(row) }
     }
 
     fn remembers(&self) -> bool {

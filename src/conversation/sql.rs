@@ -173,7 +173,8 @@ pub(super) async fn stretch(
     let tenant = tenant.as_str();
     let found = match butler {
         Some(butler) => {
-            let sql = "SELECT min(r.id) AS first, max(r.id) AS last, count(*) AS count FROM shared.conversation_readers r
+            let sql =
+                "SELECT min(r.id) AS first, max(r.id) AS last, count(*) AS count FROM shared.conversation_readers r
                        WHERE r.tenant_id = $1 AND r.butler = $4 AND r.id > $2 AND r.id <= $3";
             lease.read(sql, &[&tenant, &place, &end, &butler]).await
         }
@@ -184,7 +185,9 @@ pub(super) async fn stretch(
         }
     };
     let found = found.map_err(failed())?;
-    let stretch = |row: &Row| Some(Stretch { first: row.get::<_, Option<i64>>("first")?, last: row.get("last"), count: row.get("count") });
+    let stretch = |row: &Row| {
+        Some(Stretch { first: row.get::<_, Option<i64>>("first")?, last: row.get("last"), count: row.get("count") })
+    };
     Ok(found.first().and_then(stretch))
 }
 

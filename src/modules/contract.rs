@@ -25,8 +25,8 @@ use config::{KeyMistake, Section};
 use conversation::ConversationReader;
 use outbox::{Channel, Outbox};
 use schedule::BuiltInSchedule;
-use store::{Database, Store};
 use store::migrate::Chain;
+use store::{Database, Store};
 use tools::Tool;
 
 /// The step of boot in which a module failed.

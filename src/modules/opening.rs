@@ -15,6 +15,10 @@ pub const OPENING_BUDGET: usize = 4000;
 /// What a module tells a session that is about to begin.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Lines {
+    /// What stands before all else, the memory block too; `None`: nothing.
+    pub first: Option<String>,
+    /// The butler's notes to itself stand in it, so the prompt does not say them again.
+    pub notes: bool,
     /// Whole lines of Markdown; where the budget ends in the middle, the last lines are left out.
     pub text: String,
     /// The least trusted words in it. Lines below the trust of the session that begins are left out: they would lower
@@ -34,7 +38,7 @@ pub struct Lines {
 /// #[async_trait::async_trait]
 /// impl SessionLines for Today {
 ///     async fn lines(&self, _: &Trigger) -> Option<Lines> {
-///         Some(Lines { text: "# Today\n\nThe chimney sweep comes at ten.".to_owned(), seen: Trust::Owner })
+///         Some(Lines { first: None, notes: false, text: "# Today\n\nThe chimney sweep comes at ten.".to_owned(), seen: Trust::Owner })
 ///     }
 /// }
 /// ```
@@ -73,15 +77,29 @@ impl NamedOpening {
 pub struct Opened {
     pub block: Option<String>,
     pub seen: Trust,
+    /// The butler's notes to itself stand in it.
+    pub notes: bool,
     /// Of each module that had something to say: `{"module", "tokens", "cut"}`.
     pub rows: Vec<Value>,
 }
 
-/// Puts the modules' lines below the memory block, in their order, as far as the budget goes. `memory`: the block and
-/// how many tokens it takes.
+/// Puts the modules' lines together, as far as the budget goes: what is to stand first, the memory block, the rest, each
+/// in the modules' order. `memory`: the block and how many tokens it takes.
 pub fn open(memory: Option<(String, usize)>, seen: Trust, told: Vec<(String, Lines)>) -> Opened {
-    let mut left = OPENING_BUDGET.saturating_sub(memory.as_ref().map_or(0, |(_, tokens)| *tokens));
-    let mut opened = Opened { block: memory.map(|(block, _)| block), seen, rows: Vec::new() };
+    let mut left = OPENING_BUDGET;
+    let notes = told.iter().any(|(_, lines)| lines.first.is_some() && lines.notes);
+    let mut opened = Opened { block: None, seen, notes, rows: Vec::new() };
+    for (_, lines) in &told {
+        // It is short, and what is always told is told whole.
+        if let Some(first) = &lines.first {
+            left = left.saturating_sub(estimate(first));
+            opened.add(plain_lines(first.trim()), lines.seen);
+        }
+    }
+    if let Some((block, tokens)) = memory {
+        left = left.saturating_sub(tokens);
+        opened.add(block, seen);
+    }
     for (module, lines) in told {
         let mut kept = String::new();
         let mut tokens = 0;
@@ -97,19 +115,28 @@ pub fn open(memory: Option<(String, usize)>, seen: Trust, told: Vec<(String, Lin
             kept = if kept.is_empty() { line.to_owned() } else { format!("{kept}\n{line}") };
         }
         left -= tokens;
-        opened.rows.push(json!({"module": module, "tokens": tokens, "cut": cut}));
+        let first = lines.first.as_deref().map_or(0, estimate);
+        opened.rows.push(json!({"module": module, "tokens": tokens + first, "cut": cut}));
         if cut {
             tracing::warn!(module, tokens, "a session's start has no room for all of this module's lines");
         }
-        if !kept.is_empty() {
-            opened.seen = opened.seen.min(lines.seen);
-            opened.block = Some(match opened.block {
-                Some(block) => format!("{}\n\n{kept}", block.trim_end()),
-                None => kept,
-            });
-        }
+        opened.add(kept, lines.seen);
     }
     opened
+}
+
+impl Opened {
+    /// Adds a part at the end.
+    fn add(&mut self, part: String, seen: Trust) {
+        if part.trim().is_empty() {
+            return;
+        }
+        self.seen = self.seen.min(seen);
+        self.block = Some(match self.block.take() {
+            Some(block) => format!("{}\n\n{part}", block.trim_end()),
+            None => part,
+        });
+    }
 }
 
 /// Tokens that a text takes at most, for texts of which no model was asked: three bytes are hardly ever more than one.
@@ -128,7 +155,7 @@ mod tests {
     use super::*;
 
     fn lines(text: &str, seen: Trust) -> Lines {
-        Lines { text: text.to_owned(), seen }
+        Lines { first: None, notes: false, text: text.to_owned(), seen }
     }
 
     #[test]
@@ -148,13 +175,21 @@ mod tests {
     }
 
     #[test]
+    fn what_is_to_stand_first_does() {
+        let journal = Lines { first: Some("=== CORE ===".to_owned()), ..lines("rest", Trust::System) };
+        let told = vec![("a".to_owned(), lines("other", Trust::System)), ("journal".to_owned(), journal)];
+        let opened = open(Some(("# Memory".to_owned(), 10)), Trust::System, told);
+        assert_eq!(opened.block.as_deref(), Some("=== CORE ===\n\n# Memory\n\nother\n\nrest"));
+    }
+
+    #[test]
     fn what_is_not_told_lowers_no_trust() {
         let told = vec![("big".to_owned(), lines(&"x".repeat(50_000), Trust::Stranger))];
         let memory = "# Memory".to_owned();
         let rows = vec![json!({"module": "big", "tokens": 0, "cut": true})];
         assert_eq!(
             open(Some((memory.clone(), OPENING_BUDGET)), Trust::Owner, told),
-            Opened { block: Some(memory), seen: Trust::Owner, rows }
+            Opened { block: Some(memory), seen: Trust::Owner, notes: false, rows }
         );
         assert_eq!(open(None, Trust::Owner, Vec::new()).block, None);
     }

@@ -27,7 +27,7 @@ pub use due::{Cause, Decision, Due, Plan, STANDS_FOR_IT, due};
 pub use edit::once;
 pub use idle::{MOST_WAIT, QUIET};
 pub use jobs::{BuiltInSchedule, BuiltInTimes, is_built_in};
-pub use sql::{OLD_RUNS, RequestedRun, SessionPieces, notices, request_run};
+pub use sql::{OLD_RUNS, RequestedRun, SessionPieces, notices, request_run, request_run_of_house};
 pub use sync::{SyncError, sync};
 pub use times::{Rule, Times};
 pub use tools::schedule_tools;

@@ -28,6 +28,8 @@ pub struct Recalled {
     pub block: Option<String>,
     /// The least trusted text in it.
     pub seen: Trust,
+    /// The butler's notes to itself stand in it, so the prompt does not say them again.
+    pub notes: bool,
     /// For the session's row: `{"state": "told" | "nothing" | "late" | "failed" | "off", "ids", "tokens", "ms", "why"}`.
     pub row: Option<Value>,
 }
@@ -35,7 +37,7 @@ pub struct Recalled {
 impl Recalled {
     /// Nothing, and nobody was asked.
     pub fn unasked() -> Self {
-        Self { block: None, seen: Trust::Owner, row: None }
+        Self { block: None, seen: Trust::Owner, notes: false, row: None }
     }
 
     /// The label of what is told: memories are the household's own.

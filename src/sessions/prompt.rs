@@ -113,6 +113,14 @@ impl SystemPrompt {
         }
     }
 
+    /// Without the butler's notes: memory says them.
+    pub fn leave_out_notes(&mut self) {
+        self.notes.clear();
+        if let Some(before) = self.before.trim_end().strip_suffix(NOTES) {
+            self.before = before.trim_end().to_owned();
+        }
+    }
+
     /// What the model is told.
     pub fn text(&self) -> String {
         [&*self.before, &self.notes, &self.after, &self.memory].concat()

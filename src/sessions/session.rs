@@ -107,6 +107,9 @@ impl Session<'_> {
             Some(memory) => memory.recall(trigger).await,
             None => Recalled::unasked(),
         };
+        if recalled.notes {
+            told.system_prompt.leave_out_notes();
+        }
         told.system_prompt.remember(recalled.block.as_deref());
         if let Some(row) = &recalled.row {
             inner.tell(id, EventKind::Memory { recalled: row.clone() });

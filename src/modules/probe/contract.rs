@@ -133,7 +133,7 @@ impl SessionLines for Say {
         if trigger.prompt.contains("opening hangs") {
             std::future::pending::<()>().await;
         }
-        Some(Lines { text: self.line.clone(), seen: Trust::System })
+        Some(Lines { first: None, notes: false, text: self.line.clone(), seen: Trust::System })
     }
 }
 

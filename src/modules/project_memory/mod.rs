@@ -33,6 +33,7 @@ use serde_json::Value;
 
 use crate::background::{BackgroundTask, TaskKind};
 use crate::contract::{Factory, Manifest, Module, ModuleContext, ModuleError};
+use crate::local_socket::{LocalSocket, usual_path};
 use ::tools::Tool;
 use base::{ButlerName, ByteSize, TenantId};
 use config::Section;
@@ -40,7 +41,7 @@ use memory::{Memory, Options};
 use memory_index::embed::Fixed;
 use memory_index::rank::Weights;
 use request::ProjectMemory;
-use socket::Socket;
+use socket::{ProjectAnswers, SOCKET};
 use store::migrate::Chain;
 
 const NAME: &str = "project_memory";
@@ -120,9 +121,9 @@ impl Module for ProjectMemoryModule {
     }
     fn tasks(&self, cx: &ModuleContext) -> Vec<BackgroundTask> {
         let Some(memory) = self.started.get() else { return Vec::new() };
-        let path = self.settings.socket.clone().unwrap_or_else(|| socket::usual_path(&cx.data_dir));
-        let socket =
-            Socket { memory: memory.clone(), clock: cx.clock.clone(), path, group: self.settings.group.clone() };
+        let answers = Arc::new(ProjectAnswers { memory: memory.clone(), clock: cx.clock.clone() });
+        let path = self.settings.socket.clone().unwrap_or_else(|| usual_path(&cx.data_dir, SOCKET));
+        let socket = LocalSocket { path, group: self.settings.group.clone(), what: "the memory of projects", answers };
         vec![BackgroundTask { name: "socket", kind: TaskKind::Loop, work: Arc::new(socket) }]
     }
 }

@@ -3,6 +3,8 @@
 use jiff::Timestamp;
 use uuid::Uuid;
 
+use base::TenantId;
+use store::{StoreError, Tx};
 use tools::{EffectTx, ToolError};
 
 /// A run that was asked for.
@@ -59,4 +61,33 @@ pub(crate) async fn mark_done(
                  AND state = 'due'
                RETURNING id";
     Ok(tx.query_opt(sql, &[&task, &now]).await?.map(|_| Marked::Waiting))
+}
+
+/// As [`request_run`], by the house itself, whatever the labels of other schedules are.
+pub async fn request_run_of_house(
+    tx: &mut Tx<'_>,
+    schema: &str,
+    tenant: &TenantId,
+    jobs: &[&str],
+) -> Result<Option<RequestedRun>, StoreError> {
+    let failed = || StoreError::query("asking for a run");
+    let sql = format!(
+        "SELECT t.id, t.name, (SELECT r.id FROM \"{schema}\".schedule_runs r
+                               WHERE r.task_id = t.id AND r.state IN ('due', 'running') LIMIT 1) AS open
+         FROM \"{schema}\".scheduled_tasks t
+         WHERE t.tenant_id = $1 AND t.job_name = ANY($2) AND t.enabled ORDER BY t.name LIMIT 1 FOR UPDATE OF t"
+    );
+    let found = tx.query_opt(&sql, &[&tenant.as_str(), &jobs]).await.map_err(failed())?;
+    let Some(task) = found else { return Ok(None) };
+    let schedule = task.get("name");
+    if let Some(id) = task.get("open") {
+        return Ok(Some(RequestedRun { id, schedule, under_way: true }));
+    }
+    let id = Uuid::now_v7();
+    let sql = format!(
+        "INSERT INTO \"{schema}\".schedule_runs (id, task_id, fire_at, cause, state, tenant_id)
+         VALUES ($1, $2, shared.clock(), 'manual', 'due', $3)"
+    );
+    tx.execute(&sql, &[&id, &task.get::<_, Uuid>("id"), &tenant.as_str()]).await.map_err(failed())?;
+    Ok(Some(RequestedRun { id, schedule, under_way: false }))
 }

@@ -13,7 +13,7 @@ mod task;
 pub(super) use declared::{store_declared, stored, switch_off_others};
 pub(super) use edit::{change, delete, insert, locked, name_is_taken, names_like, source_of, switch};
 pub(super) use manual::{Marked, mark_done};
-pub use manual::{RequestedRun, request_run};
+pub use manual::{RequestedRun, request_run, request_run_of_house};
 pub(super) use pause::{pause, resume};
 pub(super) use runs::{Run, RunRows, TRIES};
 pub(super) use shown::{

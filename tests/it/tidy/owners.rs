@@ -56,7 +56,21 @@ const OWNERS: &[(&str, &[&str])] = &[
             "memory_policies",
         ],
     ),
-    ("modules", &["mcp_servers", "projects", "project_identities", "project_injections", "project_tombstones"]),
+    (
+        "modules",
+        &[
+            "journal_changes",
+            "journal_sections",
+            "journal_checkpoints",
+            "journal_syncs",
+            "journal_drafts",
+            "mcp_servers",
+            "projects",
+            "project_identities",
+            "project_injections",
+            "project_tombstones",
+        ],
+    ),
     ("butler", &["route_inbox", "asks"]),
 ];
 

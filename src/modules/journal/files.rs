@@ -1,0 +1,299 @@
+//! The journal's files on the disk: a faithful rendering of the rows, which a person may edit.
+//!
+//! Beside each file, in `.written`, stands what the program last wrote into it: a file that differs was edited, and is
+//! never overwritten. A new text is first noted there (`<file>.next`), then swapped with the file at one instant; what
+//! is swapped out is looked at before it goes, so that an edit in the same moment is put back and not lost. After a
+//! kill at any instant a file has what was noted before or after, and so is known as unedited.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard};
+
+use ::journal::file::{DIRECTORIES, FileName};
+use base::crash;
+use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
+use nix::unistd::Gid;
+
+/// The largest file that is read.
+pub(super) const LARGEST: u64 = 1 << 20;
+/// Where the program notes what it wrote.
+const WRITTEN: &str = ".written";
+
+/// How a file is on the disk.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum OnDisk {
+    Missing,
+    /// As the program last wrote it.
+    Written,
+    /// Somebody made `text` out of what was written.
+    Edited {
+        written: String,
+        text: String,
+    },
+    /// It can't be read as a text; the sentence says why.
+    Strange(String),
+}
+
+/// The directory of one tenant's journal.
+pub(super) struct JournalFiles {
+    root: PathBuf,
+    /// Who may read and write the files besides the daemon's user.
+    group: Option<Gid>,
+    writing: Mutex<()>,
+}
+
+impl JournalFiles {
+    pub fn new(root: PathBuf, group: Option<Gid>) -> Self {
+        Self { root, group, writing: Mutex::default() }
+    }
+
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Makes the directories.
+    pub fn prepare(&self) -> io::Result<()> {
+        let mode = if self.group.is_some() { 0o2770 } else { 0o700 };
+        for directory in std::iter::once("").chain(DIRECTORIES) {
+            let path = self.root.join(directory);
+            DirBuilder::new().recursive(true).mode(0o700).create(&path)?;
+            self.give(&path, mode)?;
+        }
+        DirBuilder::new().recursive(true).mode(0o700).create(self.root.join(WRITTEN))
+    }
+
+    fn give(&self, path: &Path, mode: u32) -> io::Result<()> {
+        if let Some(group) = self.group {
+            nix::unistd::chown(path, None, Some(group)).map_err(io::Error::from)?;
+        }
+        fs::set_permissions(path, Permissions::from_mode(mode))
+    }
+
+    fn path(&self, file: &FileName) -> PathBuf {
+        self.root.join(file.as_str())
+    }
+
+    /// What was noted of a file: what was last written, and what was about to be.
+    fn notes(&self, file: &FileName) -> [PathBuf; 2] {
+        let name = file.as_str().replace('/', "~");
+        let directory = self.root.join(WRITTEN);
+        [directory.join(&name), directory.join(format!("{name}.next"))]
+    }
+
+    /// How a file is.
+    pub fn look(&self, file: &FileName) -> OnDisk {
+        let text = match read(&self.path(file)) {
+            Ok(Some(text)) => text,
+            Ok(None) => return OnDisk::Missing,
+            Err(why) => return OnDisk::Strange(format!("{file} {why}")),
+        };
+        let [written, next] = self.notes(file).map(|path| fs::read_to_string(path).ok());
+        if next.as_deref() == Some(&text) || written.as_deref() == Some(&text) {
+            return OnDisk::Written;
+        }
+        OnDisk::Edited { written: written.unwrap_or_default(), text }
+    }
+
+    /// All files that are there under a name that a journal's file may have.
+    pub fn names(&self) -> Vec<FileName> {
+        let mut found = vec![FileName::core()];
+        for directory in DIRECTORIES {
+            let entries = fs::read_dir(self.root.join(directory)).into_iter().flatten().flatten();
+            let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+            found.extend(
+                names
+                    .filter(|name| name.ends_with(".md"))
+                    .filter_map(|name| FileName::read(&format!("{directory}/{name}"))),
+            );
+        }
+        found.sort();
+        found
+    }
+
+    /// Notes that a text which somebody wrote is the journal's own now.
+    pub fn accept(&self, file: &FileName, text: &str) -> io::Result<()> {
+        let _writing = self.lock();
+        let [written, _] = self.notes(file);
+        replace(&written, text)
+    }
+
+    /// Gives a file this text; without one it goes. Returns whether it was done: an edited file stays as it is.
+    pub fn write(&self, file: &FileName, text: Option<&str>) -> io::Result<bool> {
+        let _writing = self.lock();
+        let (path, [written, next]) = (self.path(file), self.notes(file));
+        let found = self.look(file);
+        let there = read(&path).ok().flatten();
+        // A kill may have come between the file and its note.
+        if there.is_some() && there == fs::read_to_string(&next).ok() {
+            fs::rename(&next, &written)?;
+        }
+        match (&found, text) {
+            (OnDisk::Written, Some(text)) if there.as_deref() == Some(text) => return Ok(true),
+            // Whatever made it that: it is what it is to be.
+            (OnDisk::Edited { text: there, .. }, Some(text)) if there == text => {
+                replace(&written, text)?;
+                return Ok(true);
+            }
+            (OnDisk::Edited { .. } | OnDisk::Strange(_), _) => return Ok(false),
+            (OnDisk::Missing, None) => {
+                forget(&written)?;
+                return Ok(true);
+            }
+            (OnDisk::Written, None) => {
+                fs::remove_file(&path)?;
+                forget(&written)?;
+                forget(&next)?;
+                return Ok(true);
+            }
+            (OnDisk::Written | OnDisk::Missing, Some(_)) => {}
+        }
+        let text = text.unwrap_or_default();
+        replace(&next, text)?;
+        crash::point("journal.noted");
+        let new = path.with_extension("md.new");
+        self.make(&new, text)?;
+        if found == OnDisk::Missing {
+            match renameat2(AT_FDCWD, &new, AT_FDCWD, &path, RenameFlags::RENAME_NOREPLACE) {
+                Ok(()) => {}
+                // Somebody made it in this moment.
+                Err(nix::errno::Errno::EEXIST) => return self.leave(&new, &next),
+                Err(e) => return Err(e.into()),
+            }
+        } else {
+            let swap =
+                || renameat2(AT_FDCWD, &new, AT_FDCWD, &path, RenameFlags::RENAME_EXCHANGE).map_err(io::Error::from);
+            swap()?;
+            let out = read(&new).ok().flatten();
+            let was = fs::read_to_string(&written).unwrap_or_default();
+            if out.as_deref() != Some(&*was) && out.as_deref() != Some(text) {
+                // Somebody saved in this moment: theirs stays.
+                swap()?;
+                return self.leave(&new, &next);
+            }
+            forget(&new)?;
+        }
+        crash::point("journal.swapped");
+        fs::rename(&next, &written)?;
+        Ok(true)
+    }
+
+    fn leave(&self, new: &Path, next: &Path) -> io::Result<bool> {
+        forget(new)?;
+        forget(next)?;
+        Ok(false)
+    }
+
+    fn make(&self, path: &Path, text: &str) -> io::Result<()> {
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        self.give(path, if self.group.is_some() { 0o660 } else { 0o600 })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ()> {
+        self.writing.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+/// A file's text. `None`: there is none. The error ends a sentence that begins with the file's name.
+fn read(path: &Path) -> Result<Option<String>, String> {
+    let mut options = OpenOptions::new();
+    // Not what a link points to: it may be anything.
+    let opened = options.read(true).custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK).open(path);
+    let file: File = match opened {
+        Ok(file) => file,
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(format!("can't be read: {e}")),
+    };
+    let about = file.metadata().map_err(|e| format!("can't be read: {e}"))?;
+    if !about.is_file() {
+        return Err("is no file".to_owned());
+    }
+    if about.len() > LARGEST {
+        return Err(format!("has more than {LARGEST} bytes"));
+    }
+    let mut bytes = Vec::new();
+    file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(|e| format!("can't be read: {e}"))?;
+    match String::from_utf8(bytes) {
+        Ok(text) if !text.contains('\0') => Ok(Some(text)),
+        _ => Err("is no text".to_owned()),
+    }
+}
+
+/// Replaces a file as a whole, at one instant.
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let temporary = path.with_extension("new");
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&temporary, path)
+}
+
+fn forget(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(e) if e.kind() != ErrorKind::NotFound => Err(e),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn files() -> (tempfile::TempDir, JournalFiles, FileName) {
+        let dir = tempfile::tempdir().unwrap();
+        let files = JournalFiles::new(dir.path().join("journal"), None);
+        files.prepare().unwrap();
+        (dir, files, FileName::reference("decisions"))
+    }
+
+    #[test]
+    fn what_somebody_edited_is_never_overwritten() {
+        let (_dir, files, file) = files();
+        assert_eq!(files.look(&file), OnDisk::Missing);
+        assert!(files.write(&file, Some("one\n")).unwrap());
+        assert!(files.write(&file, Some("two\n")).unwrap());
+        assert_eq!(files.look(&file), OnDisk::Written);
+        fs::write(files.path(&file), "mine\n").unwrap();
+        assert!(!files.write(&file, Some("three\n")).unwrap());
+        assert!(!files.write(&file, None).unwrap());
+        let edited = OnDisk::Edited { written: "two\n".to_owned(), text: "mine\n".to_owned() };
+        assert_eq!(files.look(&file), edited);
+        files.accept(&file, "mine\n").unwrap();
+        assert_eq!(files.look(&file), OnDisk::Written);
+        assert!(files.write(&file, Some("three\n")).unwrap());
+        assert_eq!(fs::read_to_string(files.path(&file)).unwrap(), "three\n");
+        assert!(files.write(&file, None).unwrap());
+        assert_eq!(files.look(&file), OnDisk::Missing);
+        assert_eq!(files.names(), [FileName::core()]);
+    }
+
+    #[test]
+    fn a_kill_between_note_and_file_leaves_no_edit() {
+        let (_dir, files, file) = files();
+        files.write(&file, Some("one\n")).unwrap();
+        let [written, next] = files.notes(&file);
+        // Killed before the swap, and after it.
+        fs::write(&next, "two\n").unwrap();
+        assert_eq!(files.look(&file), OnDisk::Written);
+        fs::write(files.path(&file), "two\n").unwrap();
+        assert_eq!(files.look(&file), OnDisk::Written);
+        assert!(files.write(&file, Some("three\n")).unwrap());
+        assert_eq!(files.look(&file), OnDisk::Written);
+        assert!(files.write(&file, Some("two\n")).unwrap());
+        assert!(!next.exists() && fs::read_to_string(written).unwrap() == "two\n");
+    }
+
+    #[test]
+    fn what_is_no_text_is_left_alone() {
+        let (_dir, files, file) = files();
+        fs::write(files.path(&file), [0xff, 0, 1]).unwrap();
+        assert!(matches!(files.look(&file), OnDisk::Strange(why) if why.ends_with("is no text")));
+        fs::remove_file(files.path(&file)).unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", files.path(&file)).unwrap();
+        assert!(matches!(files.look(&file), OnDisk::Strange(_)));
+        assert!(!files.write(&file, Some("x")).unwrap());
+    }
+}

@@ -1,0 +1,280 @@
+//! Reads and changes the journal: each change one transaction, then the files that it touched.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use ::journal::documents::{Change, Document, Documents};
+use ::journal::file::FileName;
+use ::journal::merge::{diff, merge};
+use ::journal::wire::{Accepted, Edit, EditId, Refusal};
+use base::{ButlerName, Clock, TenantId, Trust, crash};
+use conversation::ConversationReader;
+use jiff::civil::DateTime;
+use nix::unistd::Gid;
+use sha2::{Digest, Sha256};
+use store::{Database, Lease, Store, StoreError};
+
+use super::Settings;
+use super::files::{JournalFiles, OnDisk};
+use super::sql::{self, Files, Step};
+
+/// Why nothing was done.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum JournalError {
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl JournalError {
+    pub fn refused(code: &str, message: impl Into<String>) -> Self {
+        Self::Refused(Refusal { code: code.to_owned(), message: message.into() })
+    }
+}
+
+/// A butler's journals, one for each tenant.
+pub(super) struct Keeper {
+    pub butler: ButlerName,
+    pub settings: Settings,
+    pub house: Arc<Database>,
+    pub store: Store,
+    pub clock: Clock,
+    pub conversation: ConversationReader,
+    /// `<dir>` of the files of all tenants.
+    root: PathBuf,
+    group: Option<Gid>,
+    files: Mutex<BTreeMap<String, Arc<JournalFiles>>>,
+}
+
+impl Keeper {
+    pub fn new(cx: &crate::ModuleContext, settings: &Settings, root: PathBuf, group: Option<Gid>) -> Self {
+        Self {
+            butler: cx.butler.clone(),
+            settings: settings.clone(),
+            house: cx.house.clone(),
+            store: cx.store.clone(),
+            clock: cx.clock.clone(),
+            conversation: cx.conversation.clone(),
+            root,
+            group,
+            files: Mutex::default(),
+        }
+    }
+
+    pub fn schema(&self) -> &str {
+        self.store.schema()
+    }
+
+    /// Now, in the owner's zone.
+    pub fn now(&self) -> DateTime {
+        self.clock.now().to_zoned(self.store.time_zone().clone()).datetime()
+    }
+
+    /// A connection that reads every label.
+    pub async fn lease(&self, tenant: &TenantId) -> Result<Lease, StoreError> {
+        self.house.shared(tenant).await
+    }
+
+    pub async fn load(&self, tenant: &TenantId, files: Files) -> Result<Documents, StoreError> {
+        sql::load(&mut self.lease(tenant).await?, self.schema(), tenant, files).await
+    }
+
+    /// Where the tenant's files are.
+    pub fn files(&self, tenant: &TenantId) -> Arc<JournalFiles> {
+        let mut files = self.files.lock().unwrap_or_else(|e| e.into_inner());
+        let name = tenant.as_str().to_owned();
+        let made = files.entry(name).or_insert_with_key(|name| {
+            Arc::new(JournalFiles::new(self.root.join(name).join(self.butler.as_str()), self.group))
+        });
+        made.clone()
+    }
+
+    /// Changes the journal as the daemon: `change` makes the next state out of the one that is committed, which nobody
+    /// changes meanwhile. A refusal changes nothing.
+    pub async fn change<T>(
+        &self,
+        tenant: &TenantId,
+        step: &Step,
+        change: impl FnOnce(&mut Documents) -> Result<T, Refusal>,
+    ) -> Result<T, JournalError> {
+        let mut lease = self.lease(tenant).await?;
+        let mut tx = lease.begin().await.map_err(StoreError::query("beginning"))?;
+        sql::lock(&mut tx, self.schema()).await?;
+        let before = self.load(tenant, Files::All).await?;
+        let mut after = before.clone();
+        let done = match change(&mut after) {
+            Ok(done) => done,
+            Err(refusal) => {
+                drop(tx.rollback().await);
+                return Err(refusal.into());
+            }
+        };
+        let changes = after.since(&before);
+        if !changes.is_empty() {
+            sql::apply(&mut tx, self.schema(), step, &changes).await?;
+            crash::point("journal.applied");
+        }
+        tx.commit().await.map_err(StoreError::query("writing the journal"))?;
+        crash::point("journal.committed");
+        self.render(tenant, &after, touched(&before, &changes)).await;
+        Ok(done)
+    }
+
+    /// Writes files as the journal has them, as far as nobody edited them. What can't be written is in the log, and
+    /// tried again by the next look.
+    pub async fn render(&self, tenant: &TenantId, journal: &Documents, files: BTreeSet<FileName>) {
+        let texts: Vec<(FileName, Option<String>)> =
+            files.into_iter().map(|file| (file.clone(), journal.get(&file).map(Document::text))).collect();
+        let on_disk = self.files(tenant);
+        let written = tokio::task::spawn_blocking(move || {
+            on_disk.prepare()?;
+            texts.iter().try_for_each(|(file, text)| on_disk.write(file, text.as_deref()).map(drop))
+        });
+        let written = written.await.map_err(std::io::Error::other).and_then(|written| written);
+        if let Err(e) = written {
+            tracing::warn!(butler = %self.butler, error = %e, "the journal's files can't be written; its rows are as they are to be");
+        }
+    }
+
+    /// Writes all files as the journal has them, and takes edits in where the settings say so.
+    pub async fn look(&self, tenant: &TenantId) -> Result<(), JournalError> {
+        let journal = self.load(tenant, Files::All).await?;
+        let on_disk = self.files(tenant);
+        let mut names: BTreeSet<FileName> = journal.iter().map(|(file, _)| file.clone()).collect();
+        if names.is_empty() {
+            return Ok(());
+        }
+        names.extend(blocking(move || on_disk.names()).await);
+        self.render(tenant, &journal, names).await;
+        if self.settings.edits == super::Edits::Trust {
+            let ids: Vec<EditId> = self.edits(tenant).await?.into_iter().map(|edit| edit.id).collect();
+            if !ids.is_empty() {
+                self.accept(tenant, &ids, "edits = \"trust\"", Trust::Owner).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// How each file is that may be the journal's, and what is wrong with those that can't be read.
+    async fn on_disk(&self, tenant: &TenantId) -> Vec<(FileName, OnDisk)> {
+        let on_disk = self.files(tenant);
+        blocking(move || on_disk.names().into_iter().map(|file| (file.clone(), on_disk.look(&file))).collect()).await
+    }
+
+    /// What somebody edited, and sentences on what can't be read.
+    pub async fn edited(&self, tenant: &TenantId) -> (Vec<String>, Vec<String>) {
+        let (mut edited, mut strange) = (Vec::new(), Vec::new());
+        for (file, found) in self.on_disk(tenant).await {
+            match found {
+                OnDisk::Edited { .. } => edited.push(file.to_string()),
+                OnDisk::Strange(why) => {
+                    strange.push(format!("{why}. The journal goes on without it; its rows are unchanged."))
+                }
+                OnDisk::Missing | OnDisk::Written => {}
+            }
+        }
+        (edited, strange)
+    }
+
+    /// What somebody edited, with what changed.
+    pub async fn edits(&self, tenant: &TenantId) -> Result<Vec<Edit>, JournalError> {
+        let journal = self.load(tenant, Files::All).await?;
+        let edited = self.on_disk(tenant).await.into_iter().filter_map(|(file, found)| match found {
+            OnDisk::Edited { written, text } => Some((file, written, text)),
+            _ => None,
+        });
+        let edit = |(file, written, text): (FileName, String, String)| {
+            let now = journal.get(&file).cloned().unwrap_or_default();
+            let conflicts =
+                if now.text() == text { Vec::new() } else { merge(&written, &text, &now, Trust::Owner).conflicts };
+            let id = EditId { file: file.to_string(), sha256: hash(&text) };
+            (now.text() != text).then(|| Edit { id, diff: diff(&written, &text), conflicts })
+        };
+        Ok(edited.filter_map(edit).collect())
+    }
+
+    /// Takes edits in as far as the files are as they were shown. `trust`: how far whoever edited is believed.
+    pub async fn accept(
+        &self,
+        tenant: &TenantId,
+        edits: &[EditId],
+        actor: &str,
+        trust: Trust,
+    ) -> Result<Accepted, JournalError> {
+        let mut accepted = Accepted::default();
+        for edit in edits {
+            let Some(file) = FileName::read(&edit.file) else {
+                return Err(JournalError::refused("no_such_file", format!("There is no file `{}`.", edit.file)));
+            };
+            let (on_disk, name) = (self.files(tenant), file.clone());
+            let found = blocking(move || on_disk.look(&name)).await;
+            let (written, text) = match found {
+                OnDisk::Edited { written, text } if hash(&text) == edit.sha256 => (written, text),
+                _ => {
+                    accepted.changed.push(file.to_string());
+                    continue;
+                }
+            };
+            if file == FileName::core() && trust < Trust::System {
+                let why =
+                    "This sync was shown words of others, so it can't change core.md, which every session is told.";
+                return Err(JournalError::refused("untrusted", why));
+            }
+            let step = Step { kind: "person", actor: actor.to_owned(), session: None, trust };
+            let (name, shown) = (file.clone(), text.clone());
+            let conflicts = self.change(tenant, &step, move |journal| {
+                let now = journal.get(&name).cloned().unwrap_or_default();
+                if now.text() == shown {
+                    return Ok(Vec::new());
+                }
+                let merged = merge(&written, &shown, &now, trust);
+                journal.set(name, merged.document);
+                Ok(merged.conflicts)
+            });
+            let conflicts = conflicts.await?;
+            // From here on the file's text is the journal's own, and the merged one can take its place.
+            let (on_disk, name) = (self.files(tenant), file.clone());
+            if let Err(e) = blocking(move || on_disk.accept(&name, &text)).await {
+                tracing::warn!(butler = %self.butler, error = %e, "an accepted edit can't be noted beside its file");
+            }
+            let journal = self.load(tenant, Files::All).await?;
+            self.render(tenant, &journal, [file.clone()].into()).await;
+            accepted.conflicts.extend(conflicts.into_iter().map(|what| format!("{file}: {what}")));
+            accepted.taken.push(file.to_string());
+        }
+        Ok(accepted)
+    }
+}
+
+/// The files that changes touch.
+pub(super) fn touched(before: &Documents, changes: &[Change]) -> BTreeSet<FileName> {
+    let mut was = BTreeMap::new();
+    for (file, document) in before.iter() {
+        was.extend(document.sections.iter().map(|section| (section.id, file)));
+    }
+    let mut files = BTreeSet::new();
+    for change in changes {
+        let (id, to) = match change {
+            Change::Put { section, file, .. } => (section.id, Some(file)),
+            Change::Move { id, file, .. } => (*id, Some(file)),
+            Change::End { id } => (*id, None),
+        };
+        files.extend(was.get(&id).map(|file| (*file).clone()));
+        files.extend(to.cloned());
+    }
+    files
+}
+
+fn hash(text: &str) -> String {
+    Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Work with files, apart from the threads that serve requests.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(e) => std::panic::resume_unwind(e.into_panic()),
+    }
+}
