@@ -14,6 +14,11 @@ pub const SOCKET_VARIABLE: &str = "BUTLERD_JOURNAL_SOCKET";
 /// What the socket is called in each of the usual directories.
 pub const SOCKET: &str = "journal.sock";
 
+/// What a butler's socket is called: the general one has the short name, because its journal is the owner's.
+pub fn socket_of(butler: &str) -> String {
+    if butler == "general" { SOCKET.to_owned() } else { format!("journal-{butler}.sock") }
+}
+
 /// An open connection. After a failure the next question opens another one at the same place.
 #[derive(Debug)]
 pub struct Client(LocalConnection);

@@ -10,6 +10,8 @@ use crate::file::{CORE_BUDGET, FileName, Kind, REFERENCE_BUDGET};
 use crate::section::{Section, harmless, one_line, title_of};
 use crate::wire::Refusal;
 
+/// Sections of core memory that are written once, when another layout is taken in, and then by a person alone.
+const STABLE_SECTIONS: [&str; 2] = ["User Profile", "Services"];
 /// Sections of core memory that may be written without a person.
 pub const CORE_SECTIONS: [&str; 2] = ["Active Working State", "Key References"];
 /// Longest title.
@@ -57,6 +59,8 @@ pub struct By {
     pub trust: Trust,
     /// In the owner's zone.
     pub now: DateTime,
+    /// It takes another layout in, and may write the stable sections of core memory, too.
+    pub migrates: bool,
 }
 
 fn refused(code: &str, message: impl Into<String>) -> Refusal {
@@ -157,7 +161,9 @@ fn core(journal: &mut Documents, title: &str, text: &str, by: By) -> Result<File
              reference file or to the day's log.",
         ));
     }
-    let Some(section) = CORE_SECTIONS.into_iter().find(|section| section.eq_ignore_ascii_case(title)) else {
+    let stable = STABLE_SECTIONS.into_iter().filter(|_| by.migrates);
+    let Some(section) = CORE_SECTIONS.into_iter().chain(stable).find(|section| section.eq_ignore_ascii_case(title))
+    else {
         return Err(refused(
             "stable",
             format!("Of core memory only {} may be written; the rest is the owner's.", CORE_SECTIONS.join(" and ")),

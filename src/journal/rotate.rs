@@ -98,7 +98,7 @@ mod tests {
                 seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
                 if (seed >> 33) % 7 == 0 {
                     let text = format!("line {lines} of {}", now.date());
-                    apply(&mut journal, &Op::Log { text }, By { trust: Trust::Owner, now }).unwrap();
+                    apply(&mut journal, &Op::Log { text }, By { trust: Trust::Owner, now, migrates: false }).unwrap();
                     lines += 1;
                 }
                 if (seed >> 40) % 5 != 0 && now.hour() == 0 {

@@ -42,6 +42,10 @@ impl Household {
         std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o711))?;
         let household = Self { dir };
         copy(&shipped(), &household.roster())?;
+        // No session but those that are measured.
+        let general = household.roster().join(MODEL).join("butler.toml");
+        let text = std::fs::read_to_string(&general)?;
+        std::fs::write(&general, text.replace("[modules.journal]", "[modules.journal]\nsync = \"by_hand\""))?;
         // What is shipped and off.
         std::fs::remove_dir_all(household.roster().join(HIDDEN_WORKSHOP))?;
         for n in 1..=more {
@@ -124,6 +128,7 @@ impl Household {
             .replace(&format!("name = \"{MODEL}\""), &format!("name = \"{name}\""))
             .replace(&format!("schema = \"{MODEL}\""), &format!("schema = \"{name}\""))
             .replace(&format!("[modules.{MODEL}]"), &format!("[modules.{name}]"))
+            .replace("[modules.journal]\nsync = \"by_hand\"\n", "")
             .replace(port, &format!("port = {}", 42000 + n));
         std::fs::write(&file, text)?;
         Ok(())

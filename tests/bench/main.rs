@@ -5,7 +5,7 @@
 //! pool (`floor-sql`), the bare echo bot (`floor-echo`), the model gateway (`gateway`), the generator of load (`load`),
 //! and the children of sessions (`agent`, which the daemon starts).
 //!
-//! `BENCH_ONLY=boot,calls,accepts,gateway,trigger,strangers,drain,channels,project,memory,trade,overhead` names parts.
+//! `BENCH_ONLY=boot,calls,accepts,gateway,trigger,strangers,drain,channels,project,journal,memory,trade,overhead` names parts.
 //! `BENCH_ONLY=soak` is one that nobody else asks for: a thousand sessions of the child that misbehaves, and whether
 //! anything is left of them. In it, and in the overhead, this program plays that child as well.
 //!
@@ -32,6 +32,7 @@ mod floor_sdk;
 mod floor_sql;
 mod gateway;
 mod household;
+mod journal;
 mod load;
 mod machine;
 mod memory;
@@ -178,6 +179,9 @@ async fn measure(plan: Plan) -> Result<(), Failed> {
     }
     if wanted("project") {
         project::measure(&plan).await?;
+    }
+    if wanted("journal") {
+        journal::measure(&plan).await?;
     }
     if wanted("memory") {
         memory::measure(&plan).await?;

@@ -187,7 +187,7 @@ impl Developer {
 }
 
 /// Runs a program to its end: milliseconds, and what it said.
-fn timed(command: &mut Command, input: &str) -> Result<(f64, String), Failed> {
+pub fn timed(command: &mut Command, input: &str) -> Result<(f64, String), Failed> {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let started = Instant::now();
     let mut child = command.spawn()?;
@@ -278,7 +278,7 @@ impl Times {
 }
 
 /// Says each line again.
-fn serve_echo(listener: UnixListener) {
+pub fn serve_echo(listener: UnixListener) {
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let mut line = String::new();

@@ -190,6 +190,17 @@ pub fn project(what: &str, ours: &[f64], floor: &Times, verdict: Option<Verdict>
     );
 }
 
+pub fn journal_head(times: usize, messages: i64) {
+    println!("\nJournal: the start of a session, {messages} messages in the log, {times} of each in turns");
+    println!("  {:<32} {:>8} {:>8} {:>12}", "", "p50 ms", "p95 ms", "p50/floor");
+}
+
+pub fn journal(what: &str, ours: &[f64], floor: f64, verdict: Option<Verdict>) {
+    let p50 = median(ours);
+    let verdict = verdict.map(|v| format!("   {v}")).unwrap_or_default();
+    println!("  {what:<32} {p50:>8.2} {:>8.2} {:>11.1}x{verdict}", p95(ours), p50 / floor);
+}
+
 pub fn overhead_head() {
     println!("\nbutlerd's own share of a session, p50: the child tells when it began and when it gave its final event");
 }

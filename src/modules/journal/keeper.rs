@@ -18,6 +18,7 @@ use store::{Database, Lease, Store, StoreError};
 use super::Settings;
 use super::files::{JournalFiles, OnDisk};
 use super::sql::{self, Files, Step};
+use crate::own_sessions::ModuleSessions;
 
 /// Why nothing was done.
 #[derive(Debug, thiserror::Error)]
@@ -42,6 +43,7 @@ pub(super) struct Keeper {
     pub store: Store,
     pub clock: Clock,
     pub conversation: ConversationReader,
+    pub sessions: ModuleSessions,
     /// `<dir>` of the files of all tenants.
     root: PathBuf,
     group: Option<Gid>,
@@ -57,6 +59,7 @@ impl Keeper {
             store: cx.store.clone(),
             clock: cx.clock.clone(),
             conversation: cx.conversation.clone(),
+            sessions: cx.sessions.clone(),
             root,
             group,
             files: Mutex::default(),

@@ -30,6 +30,7 @@ use crate::contract::{Factory, Manifest, Module, ModuleContext, ModuleError};
 use crate::job::NamedJob;
 use crate::local_socket::{LocalSocket, group_of, usual_path};
 use crate::opening::Opening;
+use ::journal::client::socket_of;
 use ::tools::Tool;
 use base::{ButlerName, HumanDuration};
 use config::Section;
@@ -84,8 +85,9 @@ struct Settings {
     /// After a sync, so long none is started because of the number of conversations.
     #[schemars(extend("default" = "10m"))]
     cooldown: HumanDuration,
-    /// The Unix socket that a person's programs ask at; if not set, `journal.sock` in the service's runtime directory
-    /// (`$RUNTIME_DIRECTORY`), else in `run` of the data directory.
+    /// The Unix socket that a person's programs ask at; if not set, `journal.sock` (of another butler than general
+    /// `journal-<butler>.sock`) in the service's runtime directory (`$RUNTIME_DIRECTORY`), else in `run` of the data
+    /// directory.
     socket: Option<PathBuf>,
     /// The group whose members may open the socket and read and edit the files, besides the user that the daemon runs
     /// as.
@@ -149,7 +151,8 @@ impl Module for Journal {
     fn tasks(&self, cx: &ModuleContext) -> Vec<BackgroundTask> {
         let Some(keeper) = self.started.get() else { return Vec::new() };
         let answers = Arc::new(operations::JournalAnswers { keeper: keeper.clone(), due: cx.due.clone() });
-        let path = self.settings.socket.clone().unwrap_or_else(|| usual_path(&cx.data_dir, ::journal::client::SOCKET));
+        let name = socket_of(cx.butler.as_str());
+        let path = self.settings.socket.clone().unwrap_or_else(|| usual_path(&cx.data_dir, &name));
         let socket = LocalSocket { path, group: self.settings.group.clone(), what: "the journal", answers };
         let watch = jobs::Watch { keeper: keeper.clone(), nudge: self.nudge.clone(), due: cx.due.clone() };
         vec![

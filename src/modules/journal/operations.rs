@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 
 use super::keeper::{JournalError, Keeper};
 use super::sql::{self, Files, Step};
-use super::sync::{Begun, ByHand};
+use super::sync::{Begun, ByHand, NOTHING};
 use super::told;
 use crate::local_socket::{Answers, Reply};
 
@@ -128,7 +128,7 @@ impl JournalAnswers {
         let keeper = &self.keeper;
         let (sync, said) = match keeper.begin_sync(tenant, Some(by_hand)).await? {
             Begun::Sync(sync, said) => (sync, said),
-            Begun::Nothing => return Err(JournalError::refused("nothing", "No conversations to process")),
+            Begun::Nothing => return Err(JournalError::refused("nothing", NOTHING)),
             Begun::UnderWay(sync) => {
                 let why = format!(
                     "The household is summarizing {} to {} by itself just now. Nothing is to be done.",
@@ -154,7 +154,7 @@ impl JournalAnswers {
         let keeper = &self.keeper;
         let begun = |status: &str, note: &str| SyncBegun { status: status.to_owned(), note: note.to_owned() };
         if keeper.sync_status(tenant).await?.0.unsummarized_count == 0 {
-            return Ok(begun("nothing", "No conversations to process"));
+            return Ok(begun("nothing", NOTHING));
         }
         if keeper.under_way(tenant).await?.is_some() {
             return Ok(begun("under_way", "A sync is under way."));

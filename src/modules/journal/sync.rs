@@ -36,6 +36,9 @@ const SHOWN: usize = 500;
 /// So many ranges in one run.
 const ROUNDS: usize = 20;
 
+/// Nothing is to be done, and no model was asked.
+pub(super) const NOTHING: &str = "No conversations to process";
+
 /// The tools that a sync session has.
 pub(super) const TOOLS: [&str; 5] =
     ["journal_read", "journal_write", "journal_log", "journal_archive", "journal_checkpoint"];
@@ -218,7 +221,7 @@ impl Keeper {
     /// Applies what was drafted. What does not fit any more, because a person changed the same meanwhile, goes into the
     /// day's log, so that it is not lost.
     pub fn apply_all(&self, journal: &mut Documents, drafts: &[Op], trust: Trust) {
-        let by = By { trust, now: self.now() };
+        let by = By { trust, now: self.now(), migrates: false };
         for op in drafts {
             let mut next = journal.clone();
             if apply(&mut next, op, by).is_ok() {
@@ -274,10 +277,14 @@ impl Keeper {
 
     /// Syncs all that is unsummarized, one range after the other. Returns a sentence.
     pub async fn sync(&self, call: &JobCall<'_>, tenant: &TenantId) -> Result<String, SyncError> {
+        if self.sync_status(tenant).await?.0.unsummarized_count == 0 {
+            return Ok(NOTHING.to_owned());
+        }
+        call.model.ready().await?;
         let mut done = 0;
         for _ in 0..ROUNDS {
             let (sync, said) = match self.begin_sync(tenant, None).await? {
-                Begun::Nothing if done == 0 => return Ok("No conversations to process".to_owned()),
+                Begun::Nothing if done == 0 => return Ok(NOTHING.to_owned()),
                 Begun::Nothing => break,
                 Begun::UnderWay(sync) => {
                     let who = if sync.by_hand { "A person" } else { "Another run" };
@@ -303,7 +310,6 @@ impl Keeper {
         mut sync: SyncRow,
         said: &[Placed],
     ) -> Result<(), SyncError> {
-        call.model.ready().await?;
         for _ in 0..2 {
             let own = sync.pass == "own";
             let trust = if own { Trust::System } else { told::least(said).min(Trust::Known) };

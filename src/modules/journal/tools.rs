@@ -12,6 +12,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use store::Params;
 
+use super::NAME;
 use super::keeper::{JournalError, Keeper, touched};
 use super::sql::{self, Files, Step, SyncRow};
 use super::sync::{TOOLS, summary_of};
@@ -205,13 +206,19 @@ fn trust_of(sync: &SyncRow) -> Trust {
 async fn draft(call: &ToolCall, keeper: &Keeper, sync: &SyncRow, op: &Op) -> Result<Value, ToolError> {
     let trust = trust_of(sync);
     let mut journal = keeper.drafted(&call.context().tenant_id, sync, trust).await?;
-    let file = apply(&mut journal, op, By { trust, now: keeper.now() }).map_err(JournalError::from)?;
+    let file = apply(&mut journal, op, By { trust, now: keeper.now(), migrates: false }).map_err(JournalError::from)?;
     let params: Params<'_> =
         &[&sync.id, &sync.pass, &serde_json::to_value(op).map_err(|e| ToolError::Internal(e.to_string()))?];
     call.effect(sql::ADD_DRAFT, params).await?;
     Ok(
         json!({"status": "kept_at_checkpoint", "file": file.as_str(), "bytes": journal.text(&file).len(), "budget": file.budget()}),
     )
+}
+
+/// Whether the call's session takes another layout in: the module itself started it.
+fn migrates(call: &ToolCall) -> bool {
+    let context = call.context();
+    context.source_channel == "module" && context.source_sender_identity == NAME
 }
 
 /// Changes the journal at once.
@@ -222,7 +229,8 @@ async fn change(call: &ToolCall, keeper: &Keeper, op: &Op) -> Result<Value, Tool
     let trust = sql::lock_for(&mut tx).await?;
     let before = keeper.load(tenant, Files::All).await?;
     let mut after = before.clone();
-    let file = match apply(&mut after, op, By { trust: trust.min(Trust::System), now: keeper.now() }) {
+    let by = By { trust: trust.min(Trust::System), now: keeper.now(), migrates: migrates(call) };
+    let file = match apply(&mut after, op, by) {
         Ok(file) => file,
         Err(refusal) => {
             tx.rollback().await?;
