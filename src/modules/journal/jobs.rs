@@ -15,7 +15,7 @@ use store::StoreError;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::keeper::{JournalError, Keeper};
+use super::journals::{JournalError, Journals};
 use super::sql::{self, Step};
 use super::sync::SyncError;
 use crate::background::{Background, TaskError};
@@ -47,8 +47,8 @@ pub(super) fn schedules(auto_sync: bool) -> Vec<BuiltInSchedule> {
 }
 
 /// What schedules may name.
-pub(super) fn named(keeper: &Arc<Keeper>) -> Vec<NamedJob> {
-    let job = |names, what| NamedJob { names, job: Arc::new(JournalJob { keeper: keeper.clone(), what }) };
+pub(super) fn named(journals: &Arc<Journals>) -> Vec<NamedJob> {
+    let job = |names, what| NamedJob { names, job: Arc::new(JournalJob { journals: journals.clone(), what }) };
     vec![job(SYNC, What::Sync), job(ROTATE, What::Rotate), job(CHECK, What::Check)]
 }
 
@@ -60,7 +60,7 @@ enum What {
 }
 
 struct JournalJob {
-    keeper: Arc<Keeper>,
+    journals: Arc<Journals>,
     what: What,
 }
 
@@ -68,16 +68,16 @@ struct JournalJob {
 impl Job for JournalJob {
     async fn run(&self, call: JobCall<'_>) -> Result<String, JobFailure> {
         let tenants = match *call.tenant == TenantId::owner() {
-            true => sql::tenants(&mut call.db.every_tenant().await?, self.keeper.schema()).await?,
+            true => sql::tenants(&mut call.db.every_tenant().await?, self.journals.schema()).await?,
             false => vec![call.tenant.clone()],
         };
         let mut said = Vec::new();
         for tenant in &tenants {
             said.push(match self.what {
-                What::Sync => self.keeper.sync(&call, tenant).await.or_else(waits)?,
-                What::Rotate => self.keeper.rotate(tenant, "butlerd").await.map_err(failure)?.join("; "),
+                What::Sync => self.journals.sync(&call, tenant).await.or_else(waits)?,
+                What::Rotate => self.journals.rotate(tenant, "butlerd").await.map_err(failure)?.join("; "),
                 What::Check => {
-                    let checked = self.keeper.check(tenant).await.map_err(failure)?;
+                    let checked = self.journals.check(tenant).await.map_err(failure)?;
                     match checked.findings.is_empty() {
                         true => "All files are there and within their budgets".to_owned(),
                         false => checked.findings.join(" "),
@@ -107,7 +107,7 @@ fn failure(e: JournalError) -> JobFailure {
     }
 }
 
-impl Keeper {
+impl Journals {
     fn step(kind: &'static str, actor: &str) -> Step {
         Step { kind, actor: actor.to_owned(), session: None, trust: Trust::System }
     }
@@ -167,7 +167,7 @@ impl Keeper {
 
 /// Makes the journal of the owner, keeps its files as the rows are, and begins a sync where too much is unsummarized.
 pub(super) struct Watch {
-    pub keeper: Arc<Keeper>,
+    pub journals: Arc<Journals>,
     /// Rung as a session starts.
     pub nudge: Arc<Notify>,
     /// The butler's schedules are looked at when it rings.
@@ -177,14 +177,14 @@ pub(super) struct Watch {
 #[async_trait]
 impl Background for Watch {
     async fn run(&self, stop: CancellationToken) -> Result<(), TaskError> {
-        let (keeper, tenant) = (&self.keeper, TenantId::owner());
+        let (journals, tenant) = (&self.journals, TenantId::owner());
         let failed = |e: JournalError| TaskError(e.to_string());
-        keeper.init(&tenant, "butlerd").await.map_err(failed)?;
-        keeper.look(&tenant).await.map_err(failed)?;
+        journals.init(&tenant, "butlerd").await.map_err(failed)?;
+        journals.look(&tenant).await.map_err(failed)?;
         loop {
-            if keeper.settings.sync == super::Sync::Auto
-                && keeper.is_due(&tenant).await.map_err(|e| TaskError(e.to_string()))?
-                && keeper.request_sync(&tenant).await.map_err(|e| TaskError(e.to_string()))? == Some(true)
+            if journals.settings.sync == super::Sync::Auto
+                && journals.is_due(&tenant).await.map_err(|e| TaskError(e.to_string()))?
+                && journals.request_sync(&tenant).await.map_err(|e| TaskError(e.to_string()))? == Some(true)
             {
                 self.due.notify_one();
             }
@@ -192,8 +192,8 @@ impl Background for Watch {
                 () = stop.cancelled() => return Ok(()),
                 () = self.nudge.notified() => {}
                 () = tokio::time::sleep(LOOK) => {
-                    if keeper.settings.edits == super::Edits::Trust {
-                        keeper.look(&tenant).await.map_err(failed)?;
+                    if journals.settings.edits == super::Edits::Trust {
+                        journals.look(&tenant).await.map_err(failed)?;
                     }
                 }
             }

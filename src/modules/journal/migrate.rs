@@ -8,8 +8,9 @@ use ::journal::templates::is_untouched;
 use ::journal::wire::{FileText, Migrated, Refusal};
 use base::{TenantId, Trust};
 
-use super::keeper::{JournalError, Keeper};
+use super::journals::{JournalError, Journals};
 use super::sql::{self, Step};
+use crate::own_sessions::{Cause, SessionRequest};
 
 /// Where a file of another layout goes. `None`: nowhere.
 fn target(path: &str) -> Option<FileName> {
@@ -123,7 +124,7 @@ fn demoted(text: &str) -> String {
     text.lines().map(line).collect::<Vec<_>>().join("\n")
 }
 
-impl Keeper {
+impl Journals {
     /// Takes files of another layout in, or says what that would do.
     pub async fn migrate(
         &self,
@@ -148,17 +149,36 @@ impl Keeper {
                 done.notes.push(format!("{file}: {lost} lines are not in {to}"));
             }
         }
-        if given.iter().any(|given| given.file.trim_start_matches("./") == "context.md") {
-            done.notes.push(
-                "context.md is reference/context.md now. `butlerd journal sync` does not split it; ask your butler to move what \
-                 every session must know into core.md, and take it out of there."
-                    .to_owned(),
-            );
+        if let Some(context) = given.iter().find(|given| given.file.trim_start_matches("./") == "context.md") {
+            done.notes.push(self.split(tenant, &context.text).await);
         }
         done.notes.push(
             "The originals are where they were. To take this back: butlerd journal migrate --rollback".to_owned(),
         );
         Ok(done)
+    }
+
+    /// Has a session divide what the old layout kept in one file. Returns a sentence.
+    async fn split(&self, tenant: &TenantId, context: &str) -> String {
+        let prompt = format!(
+            "Divide an old memory file. It is reference/context.md of the journal now. Put what is stable (who the user is, \
+             principles, services) into core.md (sections User Profile and Services), the current focus in one to three sentences \
+             into core.md (Active Working State), paths, ids and addresses of current work into core.md (Key References), \
+             decisions, preferences and projects into their reference files, and what happened lately into the day's log, with \
+             journal_write and journal_log. core.md may have {CORE_BUDGET} bytes. Then move its entries on with journal_archive \
+             where they are kept elsewhere. Answer nobody.\n\n=== CONTEXT.MD ===\n{context}\n=== END ==="
+        );
+        let tools = ["journal_read", "journal_write", "journal_log", "journal_archive"];
+        let cause = Cause::Own { tenant: tenant.clone(), trust: Trust::System };
+        let request = SessionRequest {
+            tools: Some(tools.map(str::to_owned).into_iter().collect()),
+            apart_from_memory: true,
+            ..SessionRequest::new(prompt, cause)
+        };
+        match self.sessions.start(request).await {
+            Ok(session) => format!("A session divides context.md: butlerd sessions show {session}"),
+            Err(e) => format!("context.md is reference/context.md and no session could divide it: {e}"),
+        }
     }
 
     /// Takes the last migration back: what it made goes, and what it replaced is there again.

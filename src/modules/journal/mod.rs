@@ -7,7 +7,7 @@
 
 mod files;
 mod jobs;
-mod keeper;
+mod journals;
 mod migrate;
 mod opening;
 mod operations;
@@ -34,7 +34,7 @@ use ::journal::client::socket_of;
 use ::tools::Tool;
 use base::{ButlerName, HumanDuration};
 use config::Section;
-use keeper::Keeper;
+use journals::Journals;
 use schedule::BuiltInSchedule;
 use store::migrate::Chain;
 
@@ -110,7 +110,7 @@ impl Factory for JournalFactory {
 struct Journal {
     settings: Settings,
     /// There once the module has started.
-    started: OnceLock<Arc<Keeper>>,
+    started: OnceLock<Arc<Journals>>,
     /// Rung as a session starts.
     nudge: Arc<Notify>,
 }
@@ -133,7 +133,7 @@ impl Module for Journal {
         }
         let group = self.settings.group.as_deref().map(group_of).transpose().map_err(ModuleError::new)?;
         let root = self.settings.dir.clone().unwrap_or_else(|| cx.data_dir.join(NAME));
-        let _ = self.started.set(Arc::new(Keeper::new(cx, &self.settings, root, group)));
+        let _ = self.started.set(Arc::new(Journals::new(cx, &self.settings, root, group)));
         Ok(())
     }
     async fn tools(&self, _: &ModuleContext) -> Result<Vec<Tool>, ModuleError> {
@@ -149,20 +149,20 @@ impl Module for Journal {
         self.started.get().map_or_else(Vec::new, jobs::named)
     }
     fn tasks(&self, cx: &ModuleContext) -> Vec<BackgroundTask> {
-        let Some(keeper) = self.started.get() else { return Vec::new() };
-        let answers = Arc::new(operations::JournalAnswers { keeper: keeper.clone(), due: cx.due.clone() });
+        let Some(journals) = self.started.get() else { return Vec::new() };
+        let answers = Arc::new(operations::JournalAnswers { journals: journals.clone(), due: cx.due.clone() });
         let name = socket_of(cx.butler.as_str());
         let path = self.settings.socket.clone().unwrap_or_else(|| usual_path(&cx.data_dir, &name));
         let socket = LocalSocket { path, group: self.settings.group.clone(), what: "the journal", answers };
-        let watch = jobs::Watch { keeper: keeper.clone(), nudge: self.nudge.clone(), due: cx.due.clone() };
+        let watch = jobs::Watch { journals: journals.clone(), nudge: self.nudge.clone(), due: cx.due.clone() };
         vec![
             BackgroundTask { name: "watch", kind: TaskKind::Loop, work: Arc::new(watch) },
             BackgroundTask { name: "socket", kind: TaskKind::Loop, work: Arc::new(socket) },
         ]
     }
     fn opening(&self, _: &ModuleContext) -> Option<Opening> {
-        let keeper = self.started.get()?.clone();
-        let source = Arc::new(opening::JournalLines { keeper, nudge: self.nudge.clone() });
+        let journals = self.started.get()?.clone();
+        let source = Arc::new(opening::JournalLines { journals, nudge: self.nudge.clone() });
         Some(Opening { order: ORDER, source })
     }
 }

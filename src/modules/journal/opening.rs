@@ -13,7 +13,7 @@ use sessions::Trigger;
 use store::StoreError;
 use tokio::sync::Notify;
 
-use super::keeper::Keeper;
+use super::journals::Journals;
 use super::sql::Files;
 use super::told;
 use crate::opening::{Lines, SessionLines};
@@ -21,11 +21,11 @@ use crate::opening::{Lines, SessionLines};
 /// Longest text of a message that a start tells.
 const LONGEST: usize = 600;
 
-impl Keeper {
+impl Journals {
     /// What a session of the owner is told. Words of others stay out; a conversation stands there without them.
     pub async fn start(&self, tenant: &TenantId) -> Result<Start, StoreError> {
         let (journal, status, notes) =
-            tokio::try_join!(self.load(tenant, Files::Told), self.sync_status(tenant), self.notes(tenant))?;
+            tokio::try_join!(self.load(tenant, Files::Shown), self.sync_status(tenant), self.notes(tenant))?;
         let (status, last) = status;
         let over = status.unsummarized_count > i64::from(self.settings.threshold);
         let most = if over { RECENT } else { self.settings.threshold as usize };
@@ -89,7 +89,7 @@ impl Keeper {
 
 /// Tells the household's own sessions.
 pub(super) struct JournalLines {
-    pub keeper: Arc<Keeper>,
+    pub journals: Arc<Journals>,
     /// Rung where more is unsummarized than there should be.
     pub nudge: Arc<Notify>,
 }
@@ -98,7 +98,7 @@ pub(super) struct JournalLines {
 impl SessionLines for JournalLines {
     async fn lines(&self, trigger: &Trigger) -> Option<Lines> {
         let tenant = &trigger.request.tenant_id;
-        match self.keeper.start(tenant).await {
+        match self.journals.start(tenant).await {
             Ok(Start { core, rest }) => {
                 self.nudge.notify_one();
                 let text = rest.unwrap_or_default();
@@ -110,7 +110,7 @@ impl SessionLines for JournalLines {
                 })
             }
             Err(e) => {
-                let butler = &self.keeper.butler;
+                let butler = &self.journals.butler;
                 tracing::warn!(%butler, error = %e, "a session starts without the journal");
                 None
             }

@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::Notify;
 
-use super::keeper::{JournalError, Keeper};
+use super::journals::{JournalError, Journals};
 use super::sql::{self, Files, Step};
 use super::sync::{Begun, ByHand, NOTHING};
 use super::told;
@@ -19,7 +19,7 @@ use crate::local_socket::{Answers, Reply};
 
 /// Answers for a butler's journal: that of the owner.
 pub(super) struct JournalAnswers {
-    pub keeper: Arc<Keeper>,
+    pub journals: Arc<Journals>,
     /// The butler's schedules are looked at when it rings.
     pub due: Arc<Notify>,
 }
@@ -50,31 +50,31 @@ fn value(result: impl Serialize) -> Result<Value, JournalError> {
 
 impl JournalAnswers {
     async fn run(&self, op: Op, peer: &str, tenant: &TenantId) -> Result<Value, JournalError> {
-        let keeper = &self.keeper;
+        let journals = &self.journals;
         match op {
-            Op::Start => value(keeper.start(tenant).await?),
-            Op::Threshold => value(keeper.threshold(tenant).await?),
+            Op::Start => value(journals.start(tenant).await?),
+            Op::Threshold => value(journals.threshold(tenant).await?),
             Op::Init => value(self.init(tenant, peer).await?),
             Op::Status => value(self.status(tenant).await?),
-            Op::SyncStatus => value(keeper.sync_status(tenant).await?.0),
+            Op::SyncStatus => value(journals.sync_status(tenant).await?.0),
             Op::Range { begin, end, all } => value(self.range(tenant, ByHand { begin, end, others: all }).await?),
             Op::Sync => value(self.sync(tenant).await?),
-            Op::Checkpoint { end, summary } => value(keeper.checkpoint(tenant, end, &summary).await?),
-            Op::Checkpoints { most } => value(keeper.checkpoints(tenant, most.min(1000)).await?),
+            Op::Checkpoint { end, summary } => value(journals.checkpoint(tenant, end, &summary).await?),
+            Op::Checkpoints { most } => value(journals.checkpoints(tenant, most.min(1000)).await?),
             Op::Log { most } => value(self.log(tenant, most).await?),
             Op::Show { file } => value(self.show(tenant, &file).await?),
-            Op::Edits => value(keeper.edits(tenant).await?),
-            Op::Accept { edits } => value(keeper.accept(tenant, &edits, peer, self.trust(tenant).await?).await?),
-            Op::Rotate => value(Rotated { lines: keeper.rotate(tenant, peer).await? }),
-            Op::Check => value(keeper.check(tenant).await?),
-            Op::Migrate { files, dry_run } => value(keeper.migrate(tenant, peer, &files, dry_run).await?),
-            Op::MigrateBack => value(keeper.migrate_back(tenant, peer).await?),
+            Op::Edits => value(journals.edits(tenant).await?),
+            Op::Accept { edits } => value(journals.accept(tenant, &edits, peer, self.trust(tenant).await?).await?),
+            Op::Rotate => value(Rotated { lines: journals.rotate(tenant, peer).await? }),
+            Op::Check => value(journals.check(tenant).await?),
+            Op::Migrate { files, dry_run } => value(journals.migrate(tenant, peer, &files, dry_run).await?),
+            Op::MigrateBack => value(journals.migrate_back(tenant, peer).await?),
         }
     }
 
     /// How far an edit is believed: as the owner, unless it is made in a sync by hand that was shown words of others.
     async fn trust(&self, tenant: &TenantId) -> Result<Trust, JournalError> {
-        let open = self.keeper.under_way(tenant).await?;
+        let open = self.journals.under_way(tenant).await?;
         Ok(match open {
             Some(sync) if sync.by_hand && sync.pass == "others" => Trust::Stranger,
             _ => Trust::Owner,
@@ -82,12 +82,12 @@ impl JournalAnswers {
     }
 
     async fn init(&self, tenant: &TenantId, peer: &str) -> Result<Initialized, JournalError> {
-        let (created, skipped) = self.keeper.init(tenant, peer).await?;
-        self.keeper.look(tenant).await?;
-        let dir = self.keeper.files(tenant).root().display().to_string();
+        let (created, skipped) = self.journals.init(tenant, peer).await?;
+        self.journals.look(tenant).await?;
+        let dir = self.journals.files(tenant).root().display().to_string();
         let mut notes = Vec::new();
         let own = format!("uid:{}", nix::unistd::geteuid());
-        if peer != own && self.keeper.settings.group.is_none() {
+        if peer != own && self.journals.settings.group.is_none() {
             notes.push(
                 "The files belong to the daemon's user. To read and edit them as yourself, set `group` in [modules.journal] to \
                  a group of yours and reload."
@@ -98,35 +98,35 @@ impl JournalAnswers {
     }
 
     async fn status(&self, tenant: &TenantId) -> Result<Status, JournalError> {
-        let keeper = &self.keeper;
-        let journal = keeper.load(tenant, Files::All).await?;
-        let sync = keeper.sync_status(tenant).await;
-        let (edited, mut troubles) = keeper.edited(tenant).await;
+        let journals = &self.journals;
+        let journal = journals.load(tenant, Files::All).await?;
+        let sync = journals.sync_status(tenant).await;
+        let (edited, mut troubles) = journals.edited(tenant).await;
         if let Err(e) = &sync {
             troubles.push(format!("The conversation log can't be read: {e}"));
         }
         let (sync, last_checkpoint) = sync.map_or((None, None), |(status, last)| (Some(status), last));
-        let last = sql::last_sync(&mut keeper.lease(tenant).await?, keeper.schema(), tenant).await?;
+        let last = sql::last_sync(&mut journals.lease(tenant).await?, journals.schema(), tenant).await?;
         if let Some(reason) = last.filter(|last| last.state == "given_up").and_then(|last| last.reason) {
             troubles.push(format!("The last sync came to nothing: {reason}."));
         }
         Ok(Status {
-            butler: keeper.butler.to_string(),
-            dir: keeper.files(tenant).root().display().to_string(),
+            butler: journals.butler.to_string(),
+            dir: journals.files(tenant).root().display().to_string(),
             files: files(&journal),
             sessions: journal.count(::journal::file::Kind::Day) as u64,
             archive: journal.count(::journal::file::Kind::Archive) as u64,
             sync,
             last_checkpoint,
-            threshold: keeper.settings.threshold,
+            threshold: journals.settings.threshold,
             edited,
             troubles,
         })
     }
 
     async fn range(&self, tenant: &TenantId, by_hand: ByHand) -> Result<Range, JournalError> {
-        let keeper = &self.keeper;
-        let (sync, said) = match keeper.begin_sync(tenant, Some(by_hand)).await? {
+        let journals = &self.journals;
+        let (sync, said) = match journals.begin_sync(tenant, Some(by_hand)).await? {
             Begun::Sync(sync, said) => (sync, said),
             Begun::Nothing => return Err(JournalError::refused("nothing", NOTHING)),
             Begun::UnderWay(sync) => {
@@ -145,21 +145,21 @@ impl JournalAnswers {
                     .to_owned(),
             );
         }
-        let journal = keeper.load(tenant, Files::All).await?;
-        let (conversations, state) = (keeper.conversations(&said, least), keeper.state(&journal, least));
+        let journal = journals.load(tenant, Files::All).await?;
+        let (conversations, state) = (journals.conversations(&said, least), journals.state(&journal, least));
         Ok(Range { begin: sync.begin_id, end: sync.end_id, conversations, state, notes })
     }
 
     async fn sync(&self, tenant: &TenantId) -> Result<SyncBegun, JournalError> {
-        let keeper = &self.keeper;
+        let journals = &self.journals;
         let begun = |status: &str, note: &str| SyncBegun { status: status.to_owned(), note: note.to_owned() };
-        if keeper.sync_status(tenant).await?.0.unsummarized_count == 0 {
+        if journals.sync_status(tenant).await?.0.unsummarized_count == 0 {
             return Ok(begun("nothing", NOTHING));
         }
-        if keeper.under_way(tenant).await?.is_some() {
+        if journals.under_way(tenant).await?.is_some() {
             return Ok(begun("under_way", "A sync is under way."));
         }
-        match keeper.request_sync(tenant).await? {
+        match journals.request_sync(tenant).await? {
             Some(true) => {
                 self.due.notify_one();
                 Ok(begun("started", "It goes on by itself; `butlerd journal status` says how it ended."))
@@ -175,9 +175,9 @@ impl JournalAnswers {
 
     async fn log(&self, tenant: &TenantId, most: u32) -> Result<Vec<Said>, JournalError> {
         // A stretch first: what was committed a moment ago has no place before.
-        let Some(all) = self.keeper.conversation.stretch(tenant, 0).await? else { return Ok(Vec::new()) };
+        let Some(all) = self.journals.conversation.stretch(tenant, 0).await? else { return Ok(Vec::new()) };
         let most = i64::from(most.clamp(1, 1000));
-        let said = self.keeper.conversation.between(tenant, (0, all.last), most, true).await?;
+        let said = self.journals.conversation.between(tenant, (0, all.last), most, true).await?;
         let said = said.iter().map(|placed| Said {
             id: placed.place,
             at: placed.entry.said_at,
@@ -191,7 +191,7 @@ impl JournalAnswers {
     }
 
     async fn show(&self, tenant: &TenantId, file: &str) -> Result<FileText, JournalError> {
-        let journal = self.keeper.load(tenant, Files::All).await?;
+        let journal = self.journals.load(tenant, Files::All).await?;
         let name = FileName::read(file);
         match name.as_ref().and_then(|name| journal.get(name)) {
             Some(document) => {

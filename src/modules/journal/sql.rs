@@ -23,7 +23,7 @@ fn failed(step: &'static str) -> impl FnOnce(tokio_postgres::Error) -> StoreErro
 pub(super) enum Files {
     All,
     /// Those that sessions are told: core memory and references.
-    Told,
+    Shown,
 }
 
 /// The journal as it is committed.

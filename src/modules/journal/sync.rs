@@ -20,7 +20,7 @@ use sessions::{SCHEDULE, SessionOptions, Trigger};
 use store::StoreError;
 use uuid::Uuid;
 
-use super::keeper::{JournalError, Keeper};
+use super::journals::{JournalError, Journals};
 use super::sql::{self, Files, Step, SyncRow};
 use super::told;
 use crate::job::{AskModelError, JobCall};
@@ -69,7 +69,7 @@ fn pass(by_hand: Option<ByHand>, has_own: bool, has_others: bool) -> &'static st
     }
 }
 
-impl Keeper {
+impl Journals {
     /// How far the conversations are summarized.
     pub async fn sync_status(&self, tenant: &TenantId) -> Result<(SyncStatus, Option<wire::Checkpoint>), StoreError> {
         let last = self.checkpoints(tenant, 1).await?.into_iter().next();

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use store::Params;
 
 use super::NAME;
-use super::keeper::{JournalError, Keeper, touched};
+use super::journals::{JournalError, Journals, touched};
 use super::sql::{self, Files, Step, SyncRow};
 use super::sync::{TOOLS, summary_of};
 use crate::contract::ModuleError;
@@ -24,7 +24,7 @@ pub(super) fn names() -> Vec<String> {
     TOOLS.map(str::to_owned).into()
 }
 
-pub(super) fn tools(keeper: &Arc<Keeper>) -> Result<Vec<Tool>, ModuleError> {
+pub(super) fn tools(journals: &Arc<Journals>) -> Result<Vec<Tool>, ModuleError> {
     let file = |what: &str| json!({"type": "string", "maxLength": 120, "description": what});
     let text =
         |most: u32, what: &str| json!({"type": "string", "minLength": 1, "maxLength": most, "description": what});
@@ -82,8 +82,8 @@ pub(super) fn tools(keeper: &Arc<Keeper>) -> Result<Vec<Tool>, ModuleError> {
         write(),
     )?;
     let with = |def: &Arc<Definition>, what: What| {
-        let keeper = keeper.clone();
-        Tool::new(def, handler(move |call| run(call, keeper.clone(), what)))
+        let journals = journals.clone();
+        Tool::new(def, handler(move |call| run(call, journals.clone(), what)))
     };
     Ok(vec![
         with(&read, What::Read),
@@ -103,21 +103,21 @@ enum What {
     Checkpoint,
 }
 
-async fn run(call: ToolCall, keeper: Arc<Keeper>, what: What) -> Result<Value, ToolError> {
+async fn run(call: ToolCall, journals: Arc<Journals>, what: What) -> Result<Value, ToolError> {
     let tenant = &call.context().tenant_id;
-    let mut lease = keeper.lease(tenant).await?;
-    let sync = sql::sync_of(&mut lease, keeper.schema(), tenant, call.context().request_id).await?;
+    let mut lease = journals.lease(tenant).await?;
+    let sync = sql::sync_of(&mut lease, journals.schema(), tenant, call.context().request_id).await?;
     drop(lease);
     let op = match what {
-        What::Read => return read(&call, &keeper, sync).await,
-        What::Checkpoint => return checkpoint(&call, &keeper, sync).await,
+        What::Read => return read(&call, &journals, sync).await,
+        What::Checkpoint => return checkpoint(&call, &journals, sync).await,
         What::Write => tagged(&call, "write")?,
         What::Log => tagged(&call, "log")?,
         What::Archive => tagged(&call, "archive")?,
     };
     match sync {
-        Some(sync) => draft(&call, &keeper, &sync, &op).await,
-        None => change(&call, &keeper, &op).await,
+        Some(sync) => draft(&call, &journals, &sync, &op).await,
+        None => change(&call, &journals, &op).await,
     }
 }
 
@@ -170,14 +170,14 @@ struct Read {
     others: bool,
 }
 
-async fn read(call: &ToolCall, keeper: &Keeper, sync: Option<SyncRow>) -> Result<Value, ToolError> {
+async fn read(call: &ToolCall, journals: &Journals, sync: Option<SyncRow>) -> Result<Value, ToolError> {
     let Read { file, others } = call.parse()?;
     let file = FileName::read(&file)
         .ok_or_else(|| ToolError::refused("no_such_file", format!("There is no file `{file}` in the journal.")))?;
     let tenant = &call.context().tenant_id;
     let journal = match &sync {
-        Some(sync) => keeper.drafted(tenant, sync, trust_of(sync)).await?,
-        None => keeper.load(tenant, Files::All).await?,
+        Some(sync) => journals.drafted(tenant, sync, trust_of(sync)).await?,
+        None => journals.load(tenant, Files::All).await?,
     };
     let Some(document) = journal.get(&file) else {
         let there: Vec<&str> =
@@ -203,10 +203,11 @@ fn trust_of(sync: &SyncRow) -> Trust {
 }
 
 /// Adds to what a sync wrote.
-async fn draft(call: &ToolCall, keeper: &Keeper, sync: &SyncRow, op: &Op) -> Result<Value, ToolError> {
+async fn draft(call: &ToolCall, journals: &Journals, sync: &SyncRow, op: &Op) -> Result<Value, ToolError> {
     let trust = trust_of(sync);
-    let mut journal = keeper.drafted(&call.context().tenant_id, sync, trust).await?;
-    let file = apply(&mut journal, op, By { trust, now: keeper.now(), migrates: false }).map_err(JournalError::from)?;
+    let mut journal = journals.drafted(&call.context().tenant_id, sync, trust).await?;
+    let file =
+        apply(&mut journal, op, By { trust, now: journals.now(), migrates: false }).map_err(JournalError::from)?;
     let params: Params<'_> =
         &[&sync.id, &sync.pass, &serde_json::to_value(op).map_err(|e| ToolError::Internal(e.to_string()))?];
     call.effect(sql::ADD_DRAFT, params).await?;
@@ -222,14 +223,14 @@ fn migrates(call: &ToolCall) -> bool {
 }
 
 /// Changes the journal at once.
-async fn change(call: &ToolCall, keeper: &Keeper, op: &Op) -> Result<Value, ToolError> {
+async fn change(call: &ToolCall, journals: &Journals, op: &Op) -> Result<Value, ToolError> {
     let tenant = &call.context().tenant_id;
     let mut lease = call.lease().await?;
     let mut tx = call.begin(&mut lease).await?;
     let trust = sql::lock_for(&mut tx).await?;
-    let before = keeper.load(tenant, Files::All).await?;
+    let before = journals.load(tenant, Files::All).await?;
     let mut after = before.clone();
-    let by = By { trust: trust.min(Trust::System), now: keeper.now(), migrates: migrates(call) };
+    let by = By { trust: trust.min(Trust::System), now: journals.now(), migrates: migrates(call) };
     let file = match apply(&mut after, op, by) {
         Ok(file) => file,
         Err(refusal) => {
@@ -241,7 +242,7 @@ async fn change(call: &ToolCall, keeper: &Keeper, op: &Op) -> Result<Value, Tool
     let step = Step { kind: "call", actor: call.def.name.clone(), session: call.session(), trust };
     sql::apply_for(&mut tx, &step, &changes).await?;
     tx.commit().await?;
-    keeper.render(tenant, &after, touched(&before, &changes)).await;
+    journals.render(tenant, &after, touched(&before, &changes)).await;
     let (bytes, budget) = (after.text(&file).len(), file.budget());
     let note = (file.kind() == Kind::Core).then_some("Later sessions are told it from their start.");
     Ok(json!({"status": "kept", "file": file.as_str(), "bytes": bytes, "budget": budget, "note": note}))
@@ -254,7 +255,7 @@ struct Checkpoint {
 }
 
 /// Ends a pass: what it wrote becomes the journal's, and the last one makes the checkpoint, in one transaction.
-async fn checkpoint(call: &ToolCall, keeper: &Keeper, sync: Option<SyncRow>) -> Result<Value, ToolError> {
+async fn checkpoint(call: &ToolCall, journals: &Journals, sync: Option<SyncRow>) -> Result<Value, ToolError> {
     let Checkpoint { end, summary } = call.parse()?;
     let Some(sync) = sync else {
         return Err(ToolError::refused("no_sync", "This session is no memory sync, so there is nothing to end."));
@@ -267,10 +268,10 @@ async fn checkpoint(call: &ToolCall, keeper: &Keeper, sync: Option<SyncRow>) -> 
     let mut lease = call.lease().await?;
     let mut tx = call.begin(&mut lease).await?;
     let trust = sql::lock_for(&mut tx).await?.min(trust_of(&sync));
-    let before = keeper.load(tenant, Files::All).await?;
+    let before = journals.load(tenant, Files::All).await?;
     let mut after = before.clone();
-    let drafts = sql::drafts(&mut keeper.lease(tenant).await?, keeper.schema(), &sync).await?;
-    keeper.apply_all(&mut after, &drafts, trust);
+    let drafts = sql::drafts(&mut journals.lease(tenant).await?, journals.schema(), &sync).await?;
+    journals.apply_all(&mut after, &drafts, trust);
     let changes = after.since(&before);
     if !changes.is_empty() {
         sql::apply_for(&mut tx, &Step::of_sync(call.session(), trust), &changes).await?;
@@ -280,7 +281,7 @@ async fn checkpoint(call: &ToolCall, keeper: &Keeper, sync: Option<SyncRow>) -> 
     let made = sql::settle_for(&mut tx, (sync.id, &summary, next), call.session()).await?;
     tx.commit().await?;
     base::crash::point("journal.checkpoint_made");
-    keeper.render(tenant, &after, touched(&before, &changes)).await;
+    journals.render(tenant, &after, touched(&before, &changes)).await;
     Ok(json!({"status": "done", "checkpoint": made, "start": sync.begin_id, "end": sync.end_id, "count": sync.count,
         "changes": drafts.len()}))
 }

@@ -36,7 +36,7 @@ impl JournalError {
 }
 
 /// A butler's journals, one for each tenant.
-pub(super) struct Keeper {
+pub(super) struct Journals {
     pub butler: ButlerName,
     pub settings: Settings,
     pub house: Arc<Database>,
@@ -50,7 +50,7 @@ pub(super) struct Keeper {
     files: Mutex<BTreeMap<String, Arc<JournalFiles>>>,
 }
 
-impl Keeper {
+impl Journals {
     pub fn new(cx: &crate::ModuleContext, settings: &Settings, root: PathBuf, group: Option<Gid>) -> Self {
         Self {
             butler: cx.butler.clone(),
