@@ -101,7 +101,7 @@ enum HookError {
 
 /// Which memories stand in a text, and which session is told them.
 #[derive(Default)]
-struct Told {
+struct Injection {
     session: String,
     memories: Vec<Uuid>,
 }
@@ -109,7 +109,7 @@ struct Told {
 /// What a hook says.
 pub struct Said {
     line: String,
-    told: Told,
+    told: Injection,
     /// None: no memory stands in it.
     place: Option<ProjectPlace>,
     data_dir: Option<PathBuf>,
@@ -134,7 +134,7 @@ impl Said {
 
 /// What the thread that works says to the one that watches the clock.
 enum Report {
-    Text(String, Told),
+    Text(String, Injection),
     Missed(String),
     Done,
 }
@@ -200,7 +200,7 @@ fn within(
     until: Instant,
     state: Option<&StateDirectory>,
     work: impl FnOnce(&Sender<Report>) -> Result<(), HookError> + Send + 'static,
-) -> Option<(String, Told)> {
+) -> Option<(String, Injection)> {
     let (sender, reports) = channel();
     // The process ends when this function has returned, and the thread with it.
     let spawned = std::thread::Builder::new().name("hook".to_owned()).spawn(move || {

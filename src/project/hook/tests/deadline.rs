@@ -51,7 +51,7 @@ fn what_was_said_before_the_deadline_is_printed() {
     let said = std::thread::scope(|scope| {
         let waits = scope.spawn(|| {
             within(Instant::now() + Duration::from_secs(2), Some(&state), move |reports| {
-                let _ = reports.send(Report::Text("{}".to_owned(), Told::default()));
+                let _ = reports.send(Report::Text("{}".to_owned(), Injection::default()));
                 let _ = speak.send(());
                 let _ = ended.recv();
                 Ok(())
