@@ -3,3 +3,6 @@
 
 pub mod client;
 pub mod wire;
+
+/// The skill `memory-sync` of interactive Claude Code: how a person's own session works a range of conversations in.
+pub const MEMORY_SYNC: &str = include_str!("memory_sync.md");
