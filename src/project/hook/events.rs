@@ -6,7 +6,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::input::Input;
-use super::{DEADLINE, Daemon, HookError, Report, STOP_DEADLINE, Surroundings};
+use super::worker::Report;
+use super::{DEADLINE, Daemon, HookError, STOP_DEADLINE, Surroundings};
 use super::{block, clean, commit, recent, stop};
 use crate::record::CHEAT_SHEET;
 
@@ -189,14 +190,14 @@ pub fn perform(
             None
         }
     };
-    say(event, text, reports);
+    say(text, reports);
     Ok(())
 }
 
-fn say(event: Event, text: Option<String>, reports: &Sender<Report>) {
+fn say(text: Option<String>, reports: &Sender<Report>) {
     if let Some(text) = text {
         // Nobody listens after the deadline.
-        let _ = reports.send(Report::Text(block::output(event.as_str(), &text)));
+        let _ = reports.send(Report::Text(text));
     }
 }
 
@@ -262,9 +263,9 @@ fn tell(
     }
     let rules = block::rules(&rules);
     // What must be said is said whatever becomes of the question; more is said in its place.
-    say(event, rules.clone(), reports);
+    say(rules.clone(), reports);
     let lines = ask(event, input, json!([{"text": what.text, "limit": what.limit}]), BUDGET, daemon)?;
-    say(event, block::together([rules, block::memory(what.heading, &lines)]), reports);
+    say(block::together([rules, block::memory(what.heading, &lines)]), reports);
     // Afterwards: else the commit would be what is found for its own command. What was said is printed in any case.
     if let Some(message) = &what.commit {
         daemon

@@ -1,4 +1,5 @@
-//! What a coding assistant's hooks hear and say: `butlerd hook EVENT`.
+//! What a coding assistant's hooks hear and say: `butlerd hook EVENT`. The same hook serves project memory and, when a
+//! session starts and at each prompt, the person's journal.
 //!
 //! The assistant waits for a hook, so a hook has [`DEADLINE`] and is silent after it. It never fails either: what went
 //! wrong is counted in a file, and `status` shows it.
@@ -9,6 +10,7 @@ mod commit;
 mod events;
 mod extract;
 mod input;
+mod journal;
 mod json;
 mod missed;
 mod prose;
@@ -16,9 +18,9 @@ mod recent;
 mod state;
 mod stop;
 mod transcript;
+mod worker;
 
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -29,6 +31,7 @@ use crate::rules;
 use events::{Event, Work};
 use input::Input;
 use state::StateDirectory;
+use worker::{Outcome, Worker};
 
 pub use events::{BUDGET, FLOOR};
 pub use missed::{Missed, missed};
@@ -87,19 +90,14 @@ enum HookError {
     Place(#[from] PlaceError),
     #[error(transparent)]
     Daemon(#[from] ConnectionError),
+    #[error("journal: {0}")]
+    Journal(#[source] ConnectionError),
     #[error("the transcript can't be read: {0}")]
     Transcript(std::io::Error),
     #[error("{0} can't be written: {1}")]
     State(std::path::PathBuf, std::io::Error),
     #[error("the deadline came before all was stored")]
     Unfinished,
-}
-
-/// What the thread that works says to the one that watches the clock.
-enum Report {
-    Text(String),
-    Missed(String),
-    Done,
 }
 
 /// Where a hook runs.
@@ -123,9 +121,47 @@ pub fn run(event: &str, input: &str, data_dir: Option<&Path>) -> Option<String> 
     let began = Instant::now();
     let event = Event::read(event)?;
     let state = StateDirectory::of_environment();
-    let (input, data_dir, kept) = (input.to_owned(), data_dir.map(Path::to_owned), state.clone());
-    let until = began + event.deadline() - MARGIN;
-    within(until, state.as_ref(), move |reports| {
+    tell(event, input, data_dir, state.as_ref(), began + event.deadline() - MARGIN)
+}
+
+/// What is printed of what has come by `until`.
+fn tell(
+    event: Event,
+    input: &str,
+    data_dir: Option<&Path>,
+    state: Option<&StateDirectory>,
+    until: Instant,
+) -> Option<String> {
+    // Beside each other, so that neither's trouble takes what the other says.
+    let journal = journal::begin(event, data_dir, until);
+    let project = project_memory(event, input, data_dir, state.cloned(), until).wait(until);
+    let journal = journal.map(|journal| journal.wait(until));
+    let missed = [project.missed, journal.as_ref().and_then(|journal| journal.missed.clone())];
+    let missed: Vec<String> = missed.into_iter().flatten().collect();
+    if let (false, Some(state)) = (missed.is_empty(), state) {
+        missed::count(state, &missed.join("; "), until + MARGIN / 2);
+    }
+    said(event, project.text.as_deref(), journal)
+}
+
+/// The line of what both say. Whoever has a journal gets one at each start of a session, also where there is nothing to
+/// say: so a program sees that the hook works.
+fn said(event: Event, project: Option<&str>, journal: Option<Outcome<journal::JournalPart>>) -> Option<String> {
+    let Some(journal) = journal else { return Some(block::output(event.as_str(), project?)) };
+    let text = journal::together(&journal.text.unwrap_or_default(), project);
+    (event == Event::SessionStart || !text.is_empty()).then(|| block::output(event.as_str(), &text))
+}
+
+/// Works on project memory's part.
+fn project_memory(
+    event: Event,
+    input: &str,
+    data_dir: Option<&Path>,
+    state: Option<StateDirectory>,
+    until: Instant,
+) -> Worker<String> {
+    let (input, data_dir) = (input.to_owned(), data_dir.map(Path::to_owned));
+    Worker::begin("hook", move |reports| {
         let input = Input::read(&input)?;
         let work = events::work(event, &input);
         if matches!(work, Work::Nothing) {
@@ -136,7 +172,7 @@ pub fn run(event: &str, input: &str, data_dir: Option<&Path>) -> Option<String> 
             if event == Event::Stop { STOP_QUESTION } else { until.saturating_duration_since(Instant::now()) };
         let (top, name) = (place.top.clone(), place.identity.name.clone());
         let rules = |prompt: &str| rules_of(&top, prompt);
-        let around = Surroundings { top: &top, name: &name, rules: &rules, until, state: kept.as_ref() };
+        let around = Surroundings { top: &top, name: &name, rules: &rules, until, state: state.as_ref() };
         events::perform(
             event,
             &input,
@@ -152,43 +188,6 @@ pub fn run(event: &str, input: &str, data_dir: Option<&Path>) -> Option<String> 
 fn rules_of(top: &Path, prompt: &str) -> Result<Vec<String>, String> {
     let rules = rules::load(top).map_err(|error| error.to_string())?;
     Ok(rules::matching(&rules, prompt).into_iter().map(|rule| rule.content.clone()).collect())
-}
-
-/// Works on a thread of its own, so that nothing that it waits for (a disk, a daemon) makes the assistant wait longer.
-fn within(
-    until: Instant,
-    state: Option<&StateDirectory>,
-    work: impl FnOnce(&Sender<Report>) -> Result<(), HookError> + Send + 'static,
-) -> Option<String> {
-    let (sender, reports) = channel();
-    // The process ends when this function has returned, and the thread with it.
-    let spawned = std::thread::Builder::new().name("hook".to_owned()).spawn(move || {
-        if let Err(error) = work(&sender) {
-            let _ = sender.send(Report::Missed(error.to_string()));
-        }
-        let _ = sender.send(Report::Done);
-    });
-    let (mut text, mut why) = (None, spawned.err().map(|error| format!("no thread could be started: {error}")));
-    loop {
-        match reports.recv_timeout(until.saturating_duration_since(Instant::now())) {
-            Ok(Report::Text(said)) => text = Some(said),
-            Ok(Report::Missed(reason)) => why = Some(reason),
-            Ok(Report::Done) => break,
-            Err(RecvTimeoutError::Timeout) => {
-                why = Some("the deadline came before the answer".to_owned());
-                break;
-            }
-            // The thread panicked, or there is none.
-            Err(RecvTimeoutError::Disconnected) => {
-                why = why.or_else(|| Some("the hook broke off".to_owned()));
-                break;
-            }
-        }
-    }
-    if let (Some(why), Some(state)) = (why, state) {
-        missed::count(state, &why, until + MARGIN / 2);
-    }
-    text
 }
 
 /// The daemon at the other end of the socket.

@@ -4,6 +4,7 @@ mod deadline;
 mod events;
 mod extract;
 mod hostile;
+mod journal;
 mod stop;
 
 use std::collections::VecDeque;
@@ -16,7 +17,8 @@ use serde_json::{Value, json};
 use super::events::{Event, perform, work};
 use super::input::Input;
 use super::state::StateDirectory;
-use super::{Daemon, HookError, Report, Surroundings};
+use super::worker::{Report, Worker};
+use super::{Daemon, HookError, Surroundings, block, missed};
 use crate::connection::ConnectionError;
 use crate::wire::Refusal;
 
@@ -119,7 +121,7 @@ fn hook_in(
     let (mut line, mut missed) = (None, Vec::new());
     for report in reports {
         match report {
-            Report::Text(text) => line = Some(text),
+            Report::Text(text) => line = Some(block::output(event.as_str(), &text)),
             Report::Missed(why) => missed.push(why),
             Report::Done => {}
         }
