@@ -53,7 +53,7 @@ pub enum Journal {
     Accept(Accept),
     /// Take the files of another memory in: the flat layout, or a memory folder of zylos
     Migrate(Migrate),
-    /// Register the journal with Claude Code: two hooks and the skill memory-sync
+    /// Register the journal with Claude Code (two hooks and the skill memory-sync) and Codex (the hooks)
     InstallHooks(Hooks),
 }
 

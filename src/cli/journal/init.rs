@@ -12,7 +12,7 @@ use super::client::{JournalClient, JournalError};
 use journal::client::{SOCKET_VARIABLE, candidates};
 use journal::wire::{Initialized, Op};
 use project::init::InitReport;
-use project::init::journal::{self as registration, JournalOptions, SETTINGS_FILE, SKILL_FILE};
+use project::init::journal::{self as registration, CODEX_FILE, JournalOptions, SETTINGS_FILE, SKILL_FILE};
 
 /// The file of instructions that gets the section.
 const INSTRUCTIONS: &str = "CLAUDE.md";
@@ -50,51 +50,43 @@ pub fn hooks(client: &JournalClient, out: &Out, args: &Hooks) -> Outcome {
     let home = variable("HOME").map(PathBuf::from);
     let own = variable("CLAUDE_CONFIG_DIR").map(PathBuf::from).or_else(|| Some(home.as_ref()?.join(".claude")));
     let own = own.ok_or(JournalError::NoHome)?;
-    let options = options(client, &own, args)?;
+    let codex = variable("CODEX_HOME").map(PathBuf::from).or_else(|| Some(home?.join(".codex")));
+    let options = options(client, &own, codex.filter(|codex| codex.is_dir()).as_deref(), args)?;
     let report = match args.remove {
         true => registration::remove_hooks(&options),
         false => registration::install_hooks(&options),
     };
     let mut report = report.map_err(JournalError::from)?;
-    if !args.remove {
-        report.notes.extend(notes(home.as_deref(), &own, args));
+    if !args.remove && args.settings.is_none() {
+        report.notes.push(format!(
+            "Claude Code reads {SETTINGS_FILE} of {} only where it is started in the directory above. For all \
+             directories: butlerd journal install-hooks --settings {}",
+            own.display(),
+            own.join("settings.json").display()
+        ));
     }
     let none = if args.remove { "Nothing is registered." } else { "Everything is registered already." };
     out.answer(&report, |out, report| tell(out, report, args.dry_run, none))
 }
 
-fn options(client: &JournalClient, own: &Path, args: &Hooks) -> Result<JournalOptions, JournalError> {
+/// What is registered: with Claude Code, whose directory is `own`, and with Codex where its home is there.
+fn options(
+    client: &JournalClient,
+    own: &Path,
+    codex: Option<&Path>,
+    args: &Hooks,
+) -> Result<JournalOptions, JournalError> {
     let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
     let program = std::env::current_exe();
     Ok(JournalOptions {
         program: program.map_err(|source| JournalError::Read { path: "butlerd".into(), source })?,
         settings: absolute(args.settings.clone().unwrap_or_else(|| own.join(SETTINGS_FILE))),
         skill: absolute(own.join(SKILL_FILE)),
+        codex: codex.map(|codex| absolute(codex.join(CODEX_FILE))),
         // Whoever named a daemon means that one in the hooks, too.
         socket: named_socket(SOCKET_VARIABLE, client.data_dir(), candidates),
         dry_run: args.dry_run,
     })
-}
-
-/// Where the hooks work, and where there are none.
-fn notes(home: Option<&Path>, own: &Path, args: &Hooks) -> Vec<String> {
-    let mut notes = Vec::new();
-    if args.settings.is_none() {
-        let everywhere = own.join("settings.json");
-        notes.push(format!(
-            "Claude Code reads {SETTINGS_FILE} of {} only where it is started in the directory above. For all \
-             directories: butlerd journal install-hooks --settings {}",
-            own.display(),
-            everywhere.display()
-        ));
-    }
-    let codex = variable("CODEX_HOME").map(PathBuf::from).or_else(|| Some(home?.join(".codex")));
-    if codex.is_some_and(|codex| codex.is_dir()) {
-        notes.push(
-            "Codex gets no hooks: butlerd was not tried with them. `butlerd journal show` prints core memory.".into(),
-        );
-    }
-    notes
 }
 
 #[cfg(test)]

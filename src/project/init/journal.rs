@@ -1,5 +1,5 @@
-//! The registration of the journal with Claude Code: two hooks and a skill for all of a person's sessions, and a section
-//! of instructions where somebody works.
+//! The registration of the journal: two hooks with Claude Code and with Codex and a skill for Claude Code, for all of a
+//! person's sessions, and a section of instructions where somebody works.
 //!
 //! It is kept apart from project memory's because it belongs to a person and to no project.
 
@@ -18,6 +18,9 @@ pub const SKILL_FILE: &str = "skills/memory-sync/SKILL.md";
 /// The settings that the hooks are merged into, from the same directory.
 pub const SETTINGS_FILE: &str = "settings.local.json";
 
+/// Codex's hooks, from its home. They have the form of Claude Code's.
+pub const CODEX_FILE: &str = "hooks.json";
+
 /// By this a skill is known as ours, also that of another version.
 const SKILL_MARK: &str = "written by `butlerd journal install-hooks`";
 
@@ -30,6 +33,8 @@ pub struct JournalOptions {
     pub settings: PathBuf,
     /// Where the skill goes.
     pub skill: PathBuf,
+    /// Codex's hooks; none: there is no Codex here.
+    pub codex: Option<PathBuf>,
     /// The daemon's socket where it is none of the usual ones.
     pub socket: Option<PathBuf>,
     /// Only says what would change.
@@ -59,6 +64,17 @@ pub fn install_hooks(options: &JournalOptions) -> Result<InitReport, InitError> 
         }
         hooks::with(&options.settings, text, &hook).map(Some)
     })?;
+    if let Some(codex) = &options.codex {
+        let mut changed = false;
+        files.edit(codex, "hooks of Codex", |text| {
+            let with = hooks::with(codex, text, &hook)?;
+            changed = text != Some(&*with);
+            Ok(Some(with))
+        })?;
+        if changed {
+            notes.push("Codex runs a new hook only after you trust it: type /hooks in Codex.".to_owned());
+        }
+    }
     files.edit(&options.skill, "skill memory-sync", |text| match text {
         Some(text) if !text.contains(SKILL_MARK) => {
             let path = options.skill.display();
@@ -74,17 +90,20 @@ pub fn install_hooks(options: &JournalOptions) -> Result<InitReport, InitError> 
 pub fn remove_hooks(options: &JournalOptions) -> Result<InitReport, InitError> {
     let hook = options.hook()?;
     let (mut files, mut notes) = (Files::default(), Vec::new());
-    files.edit(&options.settings, "hooks of Claude Code", |text| match text {
-        Some(text) if hooks::has_others(text, &hook) => {
-            let path = options.settings.display();
-            notes.push(format!(
-                "Project memory uses the hooks of {path}, too, so they stay. `butlerd project remove` takes them away."
-            ));
-            Ok(Some(text.to_owned()))
-        }
-        Some(text) => hooks::without(&options.settings, text, &hook),
-        None => Ok(None),
-    })?;
+    let registered = [(Some(&options.settings), "hooks of Claude Code"), (options.codex.as_ref(), "hooks of Codex")];
+    for (path, what) in registered.into_iter().filter_map(|(path, what)| Some((path?, what))) {
+        files.edit(path, what, |text| match text {
+            Some(text) if hooks::has_others(text, &hook) => {
+                notes.push(format!(
+                    "Project memory uses the hooks of {}, too, so they stay. `butlerd project remove` takes them away.",
+                    path.display()
+                ));
+                Ok(Some(text.to_owned()))
+            }
+            Some(text) => hooks::without(path, text, &hook),
+            None => Ok(None),
+        })?;
+    }
     files.edit(&options.skill, "skill memory-sync", |text| {
         Ok(text.filter(|text| !text.contains(SKILL_MARK)).map(str::to_owned))
     })?;
@@ -194,6 +213,7 @@ mod tests {
             program: "/opt/my tools/butlerd".into(),
             settings: claude.join(SETTINGS_FILE),
             skill: claude.join(SKILL_FILE),
+            codex: None,
             socket: None,
             dry_run: false,
         };
@@ -247,6 +267,21 @@ mod tests {
         );
         remove_hooks(&options).unwrap();
         assert!(!options.settings.exists());
+        drop(dir);
+    }
+
+    #[test]
+    fn codex_gets_the_same_hooks() {
+        let Home { dir, mut options } = home();
+        let codex = dir.path().canonicalize().unwrap().join(".codex").join(CODEX_FILE);
+        options.codex = Some(codex.clone());
+        let report = install_hooks(&options).unwrap();
+        assert!(report.changes.len() == 3 && report.notes[0].contains("/hooks"), "{report:?}");
+        let hooks: Value = serde_json::from_str(&read(&codex)).unwrap();
+        assert_eq!(hooks["hooks"]["SessionStart"][0]["hooks"][0]["timeout"], 10);
+        assert_eq!(install_hooks(&options).unwrap(), InitReport::default());
+        remove_hooks(&options).unwrap();
+        assert!(!codex.exists() && !options.settings.exists());
         drop(dir);
     }
 
