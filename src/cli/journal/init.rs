@@ -4,15 +4,16 @@ use std::path::{Path, PathBuf};
 
 use super::super::Outcome;
 use super::super::changes::tell;
-use super::super::local::{named_socket, variable};
+use super::super::local::{named_socket, sentence, variable};
 use super::super::out::Out;
+use super::super::problem::FAILED;
 use super::super::text::block;
 use super::args::{Hooks, Init};
 use super::client::{JournalClient, JournalError};
 use journal::client::{SOCKET_VARIABLE, candidates};
 use journal::wire::{Initialized, Op};
-use project::init::InitReport;
 use project::init::journal::{self as registration, CODEX_FILE, JournalOptions, SETTINGS_FILE, SKILL_FILE};
+use project::init::{Change, InitReport};
 
 /// The file of instructions that gets the section.
 const INSTRUCTIONS: &str = "CLAUDE.md";
@@ -25,13 +26,22 @@ pub fn init(client: &JournalClient, out: &Out, args: &Init) -> Outcome {
         return out.answer(&report, |out, report| tell(out, report, false, "No file has the section."));
     }
     let mut done: Initialized = client.ask(Op::Init)?;
-    let report = match args.no_claude_md {
-        true => InitReport::default(),
-        false => registration::instruct(&path, &done.dir, false).map_err(JournalError::from)?,
-    };
-    done.notes
-        .extend(report.changes.iter().map(|change| format!("Changed: {} ({})", change.path.display(), change.what)));
-    out.answer(&done, |out, done| lines(done).iter().for_each(|line| out.line(line)))
+    let mut exit = 0;
+    if !args.no_claude_md {
+        match registration::instruct(&path, &done.dir, false) {
+            Ok(InitReport { changes, .. }) => {
+                let told = |change: Change| format!("Changed: {} ({})", change.path.display(), change.what);
+                done.notes.extend(changes.into_iter().map(told));
+            }
+            // The journal itself is there.
+            Err(error) => {
+                done.notes.push(sentence(&error));
+                exit = FAILED;
+            }
+        }
+    }
+    out.answer(&done, |out, done| lines(done).iter().for_each(|line| out.line(line)))?;
+    Ok(exit)
 }
 
 /// What the specification's program prints, and then what somebody has to know.
