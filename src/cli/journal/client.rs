@@ -63,7 +63,7 @@ pub enum JournalError {
     NoHome,
     #[error("{path} has none of the files of a memory")]
     NothingToTake { path: PathBuf },
-    #[error("{file} has no edit that waits")]
+    #[error("no edit of {file} waits")]
     NoEdit { file: String },
     #[error("nobody can be asked here, because standard input is not a terminal")]
     NobodyToAsk,
@@ -84,9 +84,11 @@ impl From<JournalError> for Problem {
                 "Name a directory with core.md, context.md, decisions.md, or identity.md, state.md and others of zylos.",
             ),
             JournalError::NoEdit { .. } => (USAGE, "usage", "See what waits: butlerd journal accept"),
-            JournalError::NobodyToAsk => {
-                (USAGE, "usage", "See what was edited above; to take it in: butlerd journal accept --yes")
-            }
+            JournalError::NobodyToAsk => (
+                USAGE,
+                "usage",
+                "`butlerd journal accept` shows what was edited, and `butlerd journal accept --yes` takes it in.",
+            ),
         };
         Self::new(exit, code, sentence(&error), next)
     }

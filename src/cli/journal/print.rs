@@ -2,7 +2,7 @@
 
 use super::super::out::{Out, Tone};
 use super::super::text::{block, count, one_line};
-use super::status::size_of;
+use super::status::kilobytes;
 use journal::wire::{Checked, Checkpoint, FileText, Level, Said};
 
 pub fn checkpoint(out: &Out, made: &Checkpoint) {
@@ -45,12 +45,10 @@ pub fn checked(out: &Out, checked: &Checked) {
             Level::Over => (Tone::Bad, "OVER"),
             Level::Missing => (Tone::Bad, "MISSING"),
         };
-        out.line(&format!(
-            "{}  {} ({})",
-            out.paint(tone, &format!("{level:7}")),
-            one_line(&file.file, 200),
-            size_of(file)
-        ));
+        let budget = file.budget.map(|most| format!(" of {}", kilobytes(most))).unwrap_or_default();
+        let size =
+            if file.level == Level::Missing { String::new() } else { format!(" ({}{budget})", kilobytes(file.bytes)) };
+        out.line(&format!("{}  {}{size}", out.paint(tone, &format!("{level:7}")), one_line(&file.file, 200)));
     }
     checked.findings.iter().for_each(|finding| out.line(&block(finding)));
     if checked.ok {
@@ -114,13 +112,13 @@ mod tests {
             bytes: 2458,
             entries: None,
             date: None,
-            budget: None,
+            budget: Some(3072),
             level,
         };
         let files = vec![state("core.md", Level::Ok), state("reference/ideas.md", Level::Missing)];
         let text =
             printed(|out| checked(out, &Checked { files, findings: vec!["It was made again.".into()], ok: true }));
-        let want = "OK       core.md (2.4 KB)\nMISSING  reference/ideas.md (missing)\nIt was made again.\n\
+        let want = "OK       core.md (2.4 KB of 3.0 KB)\nMISSING  reference/ideas.md\nIt was made again.\n\
                     The journal is in order.\n";
         assert_eq!(text, want);
     }

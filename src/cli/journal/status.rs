@@ -143,8 +143,8 @@ fn one_line_kept(line: &str) -> String {
     block(line).replace('\n', " ")
 }
 
-/// `2.4 KB`, `3.1 KB, 12 entries`, `1.2 KB, 2026-02-07`; with its level where that is not as it should be.
-pub fn size_of(file: &FileState) -> String {
+/// `2.4 KB`, `3.1 KB, 12 entries`, `1.2 KB, 2026-02-07`.
+fn size_of(file: &FileState) -> String {
     if file.level == Level::Missing {
         return "missing".to_owned();
     }
@@ -152,16 +152,20 @@ pub fn size_of(file: &FileState) -> String {
     parts
         .extend(file.entries.map(|entries| if entries == 1 { "1 entry".into() } else { format!("{entries} entries") }));
     parts.extend(file.date.clone());
-    let budget = file.budget.map(|most| format!(" of {}", kilobytes(most))).unwrap_or_default();
-    match file.level {
-        Level::Warn => parts.push(format!("WARN: nearly full{budget}")),
-        Level::Over => parts.push(format!("OVER: too large{budget}")),
-        Level::Ok | Level::Missing => {}
-    }
+    parts.extend(match file.level {
+        Level::Warn => Some(format!("WARN{}", budget(file))),
+        Level::Over => Some(format!("OVER{}", budget(file))),
+        Level::Ok | Level::Missing => None,
+    });
     parts.join(", ")
 }
 
-fn kilobytes(bytes: u64) -> String {
+fn budget(file: &FileState) -> String {
+    file.budget.map(|most| format!(": budget {}", kilobytes(most))).unwrap_or_default()
+}
+
+/// KB with one decimal.
+pub fn kilobytes(bytes: u64) -> String {
     format!("{:.1} KB", bytes as f64 / 1024.0)
 }
 
@@ -267,7 +271,7 @@ Sync Status:
             FileState { level: Level::Over, bytes: 30 << 10, budget: Some(20 << 10), ..status.files[1].clone() };
         let lines = files(&status, None);
         assert_eq!(lines[2], "Core memory:      /home/ada/zylos/memory/core.md (missing)");
-        assert!(lines[3].ends_with("(30.0 KB, 12 entries, OVER: too large of 20.0 KB)"), "{}", lines[3]);
+        assert!(lines[3].ends_with("(30.0 KB, 12 entries, OVER: budget 20.0 KB)"), "{}", lines[3]);
         status.sync = Some(SyncStatus { unsummarized_count: 31, ..status.sync.unwrap() });
         assert_eq!(sync(&status)[3], "  Threshold:          30 (triggered)");
         status.sync = Some(SyncStatus { unsummarized_count: 0, begin_id: None, end_id: None, ..status.sync.unwrap() });
