@@ -4,6 +4,7 @@ mod deadline;
 mod events;
 mod extract;
 mod hostile;
+mod journal;
 mod stop;
 
 use std::collections::VecDeque;
@@ -15,8 +16,10 @@ use serde_json::{Value, json};
 
 use super::events::{Event, perform, work};
 use super::input::Input;
+use super::said::{Injection, ProjectPart};
 use super::state::StateDirectory;
-use super::{Daemon, HookError, Injection, Report, Surroundings};
+use super::worker::{Report, Worker};
+use super::{Daemon, HookError, Surroundings, block, missed};
 use crate::connection::ConnectionError;
 use crate::wire::Refusal;
 
@@ -120,7 +123,7 @@ fn hook_in(
     let (mut line, mut told, mut missed) = (None, Injection::default(), Vec::new());
     for report in reports {
         match report {
-            Report::Text(text, of) => (line, told) = (Some(text), of),
+            Report::Text(part) => (line, told) = (Some(block::output(event.as_str(), &part.text)), part.told),
             Report::Missed(why) => missed.push(why),
             Report::Done => {}
         }
