@@ -175,8 +175,7 @@ async fn confirmed(caller: &Caller, id: Uuid) -> Result<Option<String>, Problem>
     let out = &caller.out;
     let seen = shown(caller, id, None).await?.print(out);
     out.ask("Approve it? [y/N] ");
-    let answer = lines::typed().recv().await.and_then(Result::ok).map(|(_, line)| line.trim().to_lowercase());
-    let yes = answer.is_some_and(|answer| ["y", "yes"].contains(&answer.as_str()));
+    let yes = lines::typed().recv().await.and_then(Result::ok).is_some_and(|(_, line)| lines::is_yes(&line));
     if !yes {
         out.line("Nothing was decided.");
     }

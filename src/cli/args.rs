@@ -113,6 +113,8 @@ pub enum Command {
     },
     /// See, question and correct what a butler remembers
     Memory(super::memory::MemoryArgs),
+    /// Keep the journal: core memory, the day's log, and what was said since the last checkpoint
+    Journal(super::journal::JournalArgs),
     /// Manage what butlers noted for their own later sessions
     #[command(subcommand)]
     Notes(super::notes::Notes),

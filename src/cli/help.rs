@@ -10,7 +10,19 @@ use super::args::Cli;
 const GROUPS: [(&str, &[&str]); 6] = [
     (
         "Every day",
-        &["status", "chat", "trigger", "approvals", "inbox", "deliveries", "schedule", "memory", "costs", "undo"],
+        &[
+            "status",
+            "chat",
+            "trigger",
+            "approvals",
+            "inbox",
+            "deliveries",
+            "schedule",
+            "memory",
+            "journal",
+            "costs",
+            "undo",
+        ],
     ),
     ("Look closer", &["sessions", "explain", "timeline", "notes", "mcp-servers", "tool"]),
     ("Where you write programs", &["project", "mcp", "hook"]),

@@ -8,6 +8,7 @@ mod approvals_walk;
 mod args;
 mod backup;
 mod caller;
+mod changes;
 mod chat;
 mod check;
 mod common;
@@ -24,8 +25,10 @@ mod ingest;
 mod init;
 mod init_model;
 mod init_try;
+mod journal;
 mod keys;
 mod lines;
+mod local;
 mod manual;
 mod markdown;
 mod mcp_servers;
@@ -127,6 +130,7 @@ fn dispatch(cli: Cli, place: Place) -> Outcome {
         Command::Man(args) => manual::man(Cli::command(), &place, &args),
         Command::Config(args) => settings::run(&place.out, &args),
         Command::Project(args) => project::run(&place, args),
+        Command::Journal(args) => journal::run(&place, args),
         Command::Mcp => project::mcp(&place),
         Command::Hook(args) => project::hook(&place, &args),
         command => call(place, command),

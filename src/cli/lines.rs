@@ -35,6 +35,11 @@ pub fn typed() -> Lines {
     read(BufReader::new(io::stdin()))
 }
 
+/// Whether the answer to a question that ends in `[y/N]` is yes.
+pub fn is_yes(answer: &str) -> bool {
+    ["y", "yes"].contains(&answer.trim().to_lowercase().as_str())
+}
+
 /// In a thread of its own, because a terminal can't be read any other way without waiting for it.
 fn read(mut from: impl BufRead + Send + 'static) -> Lines {
     let (give, lines) = mpsc::channel(1);

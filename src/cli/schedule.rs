@@ -1,10 +1,10 @@
 //! `butlerd schedule`
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 
 use super::out::{Out, Tone};
 use super::problem::FAILED;
-use super::schedule_edit::{self, Changes, New};
+use super::schedule_edit::{self, Changes, New, Which, next};
 use super::text::{brief, count, one_line, words};
 use super::{Caller, Outcome};
 use admin::api::SchedulesApiClient;
@@ -69,16 +69,6 @@ pub enum Schedule {
         #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=500))]
         limit: u32,
     },
-}
-
-/// Names one schedule.
-#[derive(Debug, Args)]
-pub struct Which {
-    /// Its name, or its id or the beginning of that
-    pub schedule: String,
-    /// Of this butler, where several have one of this name
-    #[arg(long, value_name = "NAME")]
-    pub butler: Option<String>,
 }
 
 pub async fn run(caller: Caller, what: Schedule) -> Outcome {
@@ -163,14 +153,6 @@ fn when(out: &Out, row: &ScheduleRow) -> String {
         (Some(cron), _, _) => one_line(cron, 40),
         (None, Some(every), _) => format!("every {every}"),
         (None, None, at) => format!("once, {}", at.map(|at| out.moment(at)).unwrap_or_default()),
-    }
-}
-
-pub(super) fn next(out: &Out, row: &ScheduleRow) -> Option<String> {
-    match (row.paused, row.enabled) {
-        (true, _) => Some("paused".to_owned()),
-        (_, false) => Some("off".to_owned()),
-        _ => row.next_run_at.map(|at| out.moment(at)),
     }
 }
 

@@ -6,12 +6,21 @@ use jsonrpsee_http_client::HttpClient;
 use super::common::one_of;
 use super::out::Out;
 use super::problem::Problem;
-use super::schedule::{Which, next};
 use super::text::one_line;
 use super::{Caller, Outcome};
 use admin::api::ScheduleEditsApiClient;
 use admin::{MarkedRun, RemovedSchedule, ScheduleFields, ScheduleRow};
 use config::Missed;
+
+/// Names one schedule.
+#[derive(Debug, Args)]
+pub struct Which {
+    /// Its name, or its id or the beginning of that
+    pub schedule: String,
+    /// Of this butler, where several have one of this name
+    #[arg(long, value_name = "NAME")]
+    pub butler: Option<String>,
+}
 
 /// A new schedule.
 #[derive(Debug, Args)]
@@ -112,6 +121,15 @@ fn fields(prompt: Option<String>, when: When, how: How) -> ScheduleFields {
         reply_channel,
         reply_to,
         ..ScheduleFields::default()
+    }
+}
+
+/// When it is due next, if it is.
+pub(super) fn next(out: &Out, row: &ScheduleRow) -> Option<String> {
+    match (row.paused, row.enabled) {
+        (true, _) => Some("paused".to_owned()),
+        (_, false) => Some("off".to_owned()),
+        _ => row.next_run_at.map(|at| out.moment(at)),
     }
 }
 

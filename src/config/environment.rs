@@ -73,7 +73,7 @@ impl Environment {
     ///
     /// Root gets a directory of the system, because the unprivileged user that PostgreSQL runs as can't enter
     /// root's home.
-    pub(super) fn default_data_dir(&self) -> Option<PathBuf> {
+    pub fn default_data_dir(&self) -> Option<PathBuf> {
         let absolute = |name| self.get(name).map(PathBuf::from).filter(|p| p.is_absolute());
         // systemd lists several directories with colons; the first is the unit's own.
         if let Some(list) = self.get("STATE_DIRECTORY")

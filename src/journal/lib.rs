@@ -15,3 +15,6 @@ pub mod wire;
 
 /// What is worth keeping of a conversation, as whoever syncs is told it.
 pub const GUIDELINES: &str = include_str!("guidelines.md");
+
+/// The skill `memory-sync` of interactive Claude Code: how a person's own session works a range of conversations in.
+pub const MEMORY_SYNC: &str = include_str!("memory_sync.md");

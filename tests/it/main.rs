@@ -110,6 +110,7 @@ mod runtimes;
 mod sandbox;
 mod scenarios;
 mod schedule_limits;
+mod schedule_words;
 mod schedules;
 mod schedules_crash;
 mod schedules_jobs;

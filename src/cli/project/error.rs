@@ -3,13 +3,18 @@
 use std::io;
 use std::path::PathBuf;
 
-use super::super::problem::{FAILED, Problem, UNREACHABLE, USAGE};
+use super::super::local::{meaning, sentence};
+use super::super::problem::{FAILED, Problem, USAGE};
 use project::connection::ConnectionError;
 use project::init::InitError;
 use project::place::PlaceError;
 use project::record::FormatError;
 use project::rules::RulesError;
 use project::sync::SyncError;
+
+/// What to do where nobody answers.
+const AWAY: &str = "Start it with `butlerd serve`, or see `systemctl status butlerd`. If it runs, `butlerd project init` \
+                    sets up project memory, and `butlerd project status` says where the socket was looked for.";
 
 /// Why something was not done.
 #[derive(Debug, thiserror::Error)]
@@ -44,9 +49,7 @@ pub enum ProjectError {
 impl ProjectError {
     /// As a sentence of its own.
     pub fn sentence(&self) -> String {
-        let text = format!("{}.", self.to_string().trim_end_matches('.'));
-        // The program's name is written small.
-        if text.starts_with("butlerd") { text } else { base::text::capital(&text) }
+        sentence(self)
     }
 
     /// Why the daemon was not asked, or not heard.
@@ -67,40 +70,20 @@ impl ProjectError {
 
     /// The process's exit code, a stable name, and what to do next; empty where the sentence says it.
     fn meaning(&self) -> (i32, &str, &str) {
-        match (self.connection(), self) {
-            (Some(ConnectionError::Away { .. }), _) => (
-                UNREACHABLE,
-                "not_running",
-                "Start it with `butlerd serve`, or see `systemctl status butlerd`. If it runs, `butlerd project init` \
-                 sets up project memory, and `butlerd project status` says where the socket was looked for.",
-            ),
-            (Some(ConnectionError::Closed { .. }), _) => (
-                FAILED,
-                "forbidden",
-                "Run this as the user that butlerd runs as, or join the socket's group. `butlerd doctor` says more.",
-            ),
-            (Some(ConnectionError::Lost(_)), _) => (
-                UNREACHABLE,
-                "unreachable",
-                "It may have been done: look before you try again. The daemon's log or `systemctl status butlerd` says \
-                 more.",
-            ),
-            (Some(ConnectionError::Foreign(_)), _) | (None, Self::Answer { .. }) => {
-                (FAILED, "foreign_answer", "Run the same version of butlerd as the daemon.")
-            }
-            (Some(ConnectionError::Refused(refusal)), _) => {
-                let exit = if refusal.code == "invalid_arguments" { USAGE } else { FAILED };
-                (exit, refusal.code.as_str(), "")
-            }
-            (None, Self::Usage(_)) => (USAGE, "usage", ""),
-            (None, Self::Sync(_)) => (FAILED, "sync", ""),
-            (None, Self::Rules(_)) => (FAILED, "rules", ""),
-            (None, Self::Init(_)) => (FAILED, "init", ""),
-            (None, Self::Place(_) | Self::Directory(_)) => {
+        if let Some(error) = self.connection() {
+            return meaning(error, AWAY);
+        }
+        match self {
+            Self::Answer { .. } => (FAILED, "foreign_answer", "Run the same version of butlerd as the daemon."),
+            Self::Usage(_) => (USAGE, "usage", ""),
+            Self::Sync(_) => (FAILED, "sync", ""),
+            Self::Rules(_) => (FAILED, "rules", ""),
+            Self::Init(_) => (FAILED, "init", ""),
+            Self::Place(_) | Self::Directory(_) => {
                 (FAILED, "place", "Run this in the project's directory, or name the project with --project NAME.")
             }
-            (None, Self::Format { .. }) => (FAILED, "format", "Write one with: butlerd project export --output FILE"),
-            (None, _) => (FAILED, "file", ""),
+            Self::Format { .. } => (FAILED, "format", "Write one with: butlerd project export --output FILE"),
+            _ => (FAILED, "file", ""),
         }
     }
 }

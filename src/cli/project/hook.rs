@@ -29,7 +29,7 @@ pub fn at_once(argv: &[OsString]) -> Option<i32> {
             _ => event = event.or(Some(&**word)),
         }
     }
-    let environment = super::data_dir_of_environment();
+    let environment = crate::local::data_dir_of_environment();
     Some(run(event, data_dir.map(Path::new).or(environment.as_deref())))
 }
 

@@ -23,10 +23,10 @@ pub use args::{HookArgs, ProjectArgs};
 use clap::Parser;
 
 use super::args::{ProjectCli, ProjectCommand};
+use super::local::data_dir;
 use super::{Outcome, Place};
 use args::Project;
 use client::{ProjectClient, Sockets};
-use config::load_config;
 use error::ProjectError;
 use project::place::ProjectPlace;
 
@@ -86,19 +86,4 @@ pub fn mcp(place: &Place) -> Outcome {
 fn are_of_one_repository(one: &Path, other: &Path) -> bool {
     let common = |directory: &Path| ProjectPlace::of(directory, None).ok()?.common_dir;
     common(one).is_some_and(|found| common(other) == Some(found))
-}
-
-/// The data directory of the daemon that is meant, where one was named. A settings file counts only then: the one that
-/// lies in the current directory is whatever a repository holds.
-fn data_dir(place: &Place) -> Result<Option<PathBuf>, super::Problem> {
-    match (&place.overrides.data_dir, &place.overrides.config_file) {
-        (Some(directory), _) => Ok(Some(directory.clone())),
-        (None, Some(_)) => Ok(Some(load_config(&place.overrides, &place.environment)?.daemon.data_dir)),
-        (None, None) => Ok(data_dir_of_environment()),
-    }
-}
-
-/// The data directory that the environment names, as it does for the daemon.
-fn data_dir_of_environment() -> Option<PathBuf> {
-    std::env::var_os("BUTLERD_DAEMON__DATA_DIR").filter(|directory| !directory.is_empty()).map(PathBuf::from)
 }

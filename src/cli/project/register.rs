@@ -8,9 +8,10 @@ use offline::setup::{WORKSHOP, switch_on_workshop};
 use serde_json::json;
 
 use super::super::caller::Caller;
-use super::super::out::{Out, Tone};
+use super::super::changes::tell;
+use super::super::local::{named_socket, variable};
+use super::super::out::Out;
 use super::super::problem::{FAILED, Problem};
-use super::super::text::block;
 use super::super::{Outcome, Place};
 use super::WT_MEMORY;
 use super::args::Register;
@@ -81,12 +82,9 @@ pub fn remove(client: &ProjectClient, out: &Out, args: &Register) -> Outcome {
 
 /// What this user's programs and files say.
 pub fn options(sockets: &Sockets, assistants: Vec<Assistant>, dry_run: bool) -> Result<InitOptions, ProjectError> {
-    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let home = variable("HOME").map(PathBuf::from);
-    let named = variable(SOCKET_VARIABLE).map(PathBuf::from);
     // Whoever named a daemon means that one in the assistants' hooks, too.
-    let socket = named.or_else(|| candidates(Some(sockets.data_dir()?)).into_iter().next());
-    let socket = socket.map(|path| std::path::absolute(&path).unwrap_or(path));
+    let socket = named_socket(SOCKET_VARIABLE, sockets.data_dir(), candidates);
     Ok(InitOptions {
         program: std::env::current_exe().map_err(|source| ProjectError::Read { path: "butlerd".into(), source })?,
         assistants,
@@ -132,27 +130,6 @@ fn link_in(directory: &Path, options: &InitOptions, report: &mut InitReport) {
     let gone = old.map(|target| format!("- {}\n", target.display())).unwrap_or_default();
     let diff = format!("{gone}+ {}\n", options.program.display());
     report.changes.push(Change { path, what: "the name wt-memory".to_owned(), diff, done: !options.dry_run });
-}
-
-fn tell(out: &Out, report: &InitReport, dry_run: bool, none: &str) {
-    for change in &report.changes {
-        let did = if change.done { "changed" } else { "would change" };
-        out.line(&format!("{did}  {}: {}", change.path.display(), change.what));
-        if dry_run {
-            for line in block(&change.diff).lines() {
-                let tone = match line.as_bytes().first() {
-                    Some(b'+') => Tone::Good,
-                    Some(b'-') => Tone::Bad,
-                    _ => Tone::Faint,
-                };
-                out.toned(tone, &format!("    {line}"));
-            }
-        }
-    }
-    if report.changes.is_empty() {
-        out.line(none);
-    }
-    report.notes.iter().for_each(|note| out.line(note));
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 //! A module that uses each part of the contract: background tasks, inbound, routes, sessions, the MCP client, opening
-//! lines.
+//! lines, a schedule that people see.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -15,14 +15,16 @@ use tokio_util::sync::CancellationToken;
 
 use crate::background::{Background, BackgroundTask, TaskError, TaskKind};
 use crate::contract::{Factory, Manifest, Module, ModuleContext, ModuleError};
+use crate::job::{Job, JobCall, JobFailure, NamedJob};
 use crate::opening::{Lines, Opening, SessionLines};
 use crate::own_sessions::{Cause, SessionRequest};
 use crate::routes::{Route, RouteAnswer, RouteHandler, RouteRequest, RouteSpec};
 use access::GrantScope;
-use base::{ButlerName, TenantId, Trust};
+use base::{ButlerName, HumanDuration, TenantId, Trust};
 use config::KeyMistake;
 use conversation::Placed;
 use mcp::{RemoteConnection, RemoteServer};
+use schedule::{BuiltInSchedule, BuiltInTimes};
 use sessions::budget::Limits;
 use sessions::{SessionResult, Trigger, TriggerError};
 use tools::{Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
@@ -43,7 +45,7 @@ impl Factory for ContractFactory {
         self.needs
     }
     fn check(&self, config: &Value) -> Vec<KeyMistake> {
-        let known = ["marker", "opening", "order", "route"];
+        let known = ["every", "marker", "opening", "order", "route"];
         let keys = config.as_object().into_iter().flat_map(Map::keys);
         let mistake =
             |key: &String| KeyMistake { key: key.clone(), problem: "unknown key".to_owned(), expected: String::new() };
@@ -54,6 +56,7 @@ impl Factory for ContractFactory {
         Ok(Box::new(Contract {
             name: self.name,
             marker: Marker(text("marker").map(PathBuf::from)),
+            every: text("every").and_then(|every| HumanDuration::parse(&every).ok()),
             opening: text("opening"),
             order: config.get("order").and_then(Value::as_u64).and_then(|n| n.try_into().ok()).unwrap_or(100),
             route: text("route"),
@@ -85,12 +88,29 @@ struct End {
 
 struct Contract {
     name: &'static str,
+    /// How often its job runs, if it does.
+    every: Option<HumanDuration>,
     marker: Marker,
     opening: Option<String>,
     order: u16,
     /// One more route, which it may have no right to.
     route: Option<String>,
     ends: BTreeMap<&'static str, Arc<End>>,
+}
+
+/// The job of its schedule, which people see in their list.
+const JOB: &[&str] = &["contract_work"];
+
+/// Says by whom it was run.
+struct Noting(Marker);
+
+#[async_trait]
+impl Job for Noting {
+    async fn run(&self, call: JobCall<'_>) -> Result<String, JobFailure> {
+        let said = format!("{} ran with priority {}", call.schedule, call.priority);
+        self.0.say(&said);
+        Ok(said)
+    }
 }
 
 struct Waiting {
@@ -228,6 +248,20 @@ impl Module for Contract {
     fn routes(&self, cx: &ModuleContext) -> Vec<Route> {
         let route = |(spec, behaviour)| Route { spec, handler: Arc::new(Answering { cx: cx.clone(), behaviour }) };
         self.specs().into_iter().map(route).collect()
+    }
+    fn jobs(&self, _: &ModuleContext) -> Vec<NamedJob> {
+        vec![NamedJob { names: JOB, job: Arc::new(Noting(self.marker.clone())) }]
+    }
+    fn schedules(&self) -> Vec<BuiltInSchedule> {
+        let schedule = |every: HumanDuration| BuiltInSchedule {
+            name: "contract-work".to_owned(),
+            times: BuiltInTimes::Every(every.0),
+            job: JOB,
+            priority: 1,
+            require_idle: false,
+            listed: true,
+        };
+        self.every.into_iter().map(schedule).collect()
     }
     fn opening(&self, _: &ModuleContext) -> Option<Opening> {
         let line = self.opening.clone()?;

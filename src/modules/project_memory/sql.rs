@@ -106,14 +106,14 @@ pub(super) async fn all(rows: &mut dyn Rows) -> Result<Vec<ListedProject>, Store
     Ok(rows.rows(sql, &[]).await?.iter().map(ListedProject::from).collect())
 }
 
-/// What a session was told, and what a hook has in hand to tell it. A hook that has said nothing for so long, many times
-/// its deadline, is dead or silent.
-const TOLD: &str = "told AND (printed OR at > shared.clock() - interval '2 seconds')";
+/// What a hook has printed, or has in hand. One that has said nothing for so long, many times its deadline, is dead.
+const HELD: &str = "(i.printed OR i.at > shared.clock() - interval '2 seconds')";
 
 /// What a session was told, or is about to be.
 pub(super) async fn told(rows: &mut dyn Rows, session: &str) -> Result<Vec<Uuid>, StoreError> {
     let sql = format!(
-        "SELECT memory_id FROM project_injections WHERE tenant_id = shared.tenant() AND session = $1 AND {TOLD}"
+        "SELECT memory_id FROM project_injections i
+         WHERE tenant_id = shared.tenant() AND session = $1 AND told AND {HELD}"
     );
     Ok(rows.rows(&sql, &[&session]).await?.iter().map(|row| row.get("memory_id")).collect())
 }
@@ -126,15 +126,14 @@ pub(super) async fn tell(
     ids: &[Uuid],
     tokens: &[i32],
 ) -> Result<Vec<Uuid>, StoreError> {
-    let lapsed = format!(
-        "UPDATE project_injections SET told = false
-         WHERE tenant_id = shared.tenant() AND session = $1 AND told AND NOT ({TOLD})"
+    let sql = format!(
+        "INSERT INTO project_injections AS i (session, memory_id, project_id, event, tokens)
+         SELECT $1, m.id, $2, $3, m.tokens FROM unnest($4::uuid[], $5::integer[]) AS m(id, tokens)
+         ON CONFLICT (tenant_id, session, memory_id) WHERE told
+         DO UPDATE SET event = excluded.event, tokens = excluded.tokens, at = excluded.at WHERE NOT {HELD}
+         RETURNING memory_id"
     );
-    rows.rows(&lapsed, &[&session]).await?;
-    let sql = "INSERT INTO project_injections (session, memory_id, project_id, event, tokens)
-               SELECT $1, m.id, $2, $3, m.tokens FROM unnest($4::uuid[], $5::integer[]) AS m(id, tokens)
-               ON CONFLICT DO NOTHING RETURNING memory_id";
-    let noted = rows.rows(sql, &[&session, &project, &event, &ids, &tokens]).await?;
+    let noted = rows.rows(&sql, &[&session, &project, &event, &ids, &tokens]).await?;
     Ok(noted.iter().map(|row| row.get("memory_id")).collect())
 }
 

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::clean;
+use super::said::Injected;
 
 pub const CHEAT_SHEET: &str = "OPERATIONAL CHEAT SHEET";
 pub const PROJECT_CONTEXT: &str = "PROJECT CONTEXT";
@@ -48,10 +49,15 @@ impl Line {
     }
 }
 
-/// The ids of all memories of the daemon's answer to `inject`, also of those of which nothing can be shown.
-pub fn ids(answer: &Value) -> Vec<Uuid> {
+/// All memories of the daemon's answer to `inject`, also those of which nothing can be shown.
+pub fn injected(answer: &Value) -> Vec<Injected> {
     let all = answer["lines"].as_array().map(Vec::as_slice).unwrap_or_default();
-    all.iter().filter_map(|memory| memory["id"].as_str()?.parse().ok()).collect()
+    let one = |memory: &Value| {
+        let id: Uuid = memory["id"].as_str()?.parse().ok()?;
+        let shown = line(memory);
+        Some(Injected { id, line: (!shown.content.is_empty()).then(|| shown.text()) })
+    };
+    all.iter().filter_map(one).collect()
 }
 
 /// The memories of the daemon's answer to `inject`.

@@ -6,7 +6,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::input::Input;
-use super::{DEADLINE, Daemon, HookError, Report, STOP_DEADLINE, Surroundings, Told};
+use super::said::{Injection, ProjectPart};
+use super::worker::Report;
+use super::{DEADLINE, Daemon, HookError, STOP_DEADLINE, Surroundings};
 use super::{block, clean, commit, recent, stop};
 use crate::record::CHEAT_SHEET;
 
@@ -186,10 +188,10 @@ pub fn perform(
 }
 
 /// Has a text printed, and which memories stand in it.
-fn say(event: Event, text: Option<String>, told: Told, reports: &Sender<Report>) {
+fn say(text: Option<String>, told: Injection, reports: &Sender<Report>) {
     if let Some(text) = text {
         // Nobody listens after the deadline.
-        let _ = reports.send(Report::Text(block::output(event.as_str(), &text), told));
+        let _ = reports.send(Report::Text(ProjectPart { text, told }));
     }
 }
 
@@ -207,14 +209,14 @@ fn ask(
     queries: Value,
     budget: u64,
     daemon: &mut dyn Daemon,
-) -> Result<(Vec<block::Line>, Told), HookError> {
+) -> Result<(Vec<block::Line>, Injection), HookError> {
     let session = input.session().unwrap_or_else(super::input::process_session);
     let answer = daemon.ask(
         "inject",
         json!({"event": event.as_str(), "session": session, "queries": queries, "floor": FLOOR,
                "budget_tokens": budget}),
     )?;
-    Ok((block::lines(&answer), Told { session, memories: block::ids(&answer) }))
+    Ok((block::lines(&answer), Injection { session, memories: block::injected(&answer) }))
 }
 
 fn start(
@@ -233,7 +235,7 @@ fn start(
     let (lines, told) = ask(event, input, queries, BUDGET_AT_START, daemon)?;
     let (sheet, context): (Vec<_>, Vec<_>) = lines.into_iter().partition(|line| line.has_tag(CHEAT_SHEET));
     let blocks = [block::memory(block::CHEAT_SHEET, &sheet), block::memory(block::PROJECT_CONTEXT, &context)];
-    say(event, block::together(blocks), told, reports);
+    say(block::together(blocks), told, reports);
     Ok(())
 }
 
@@ -257,9 +259,9 @@ fn tell(
     }
     let rules = block::rules(&rules);
     // What must be said is said whatever becomes of the question; more is said in its place.
-    say(event, rules.clone(), Told::default(), reports);
+    say(rules.clone(), Injection::default(), reports);
     let (lines, told) = ask(event, input, json!([{"text": what.text, "limit": what.limit}]), BUDGET, daemon)?;
-    say(event, block::together([rules, block::memory(what.heading, &lines)]), told, reports);
+    say(block::together([rules, block::memory(what.heading, &lines)]), told, reports);
     // Afterwards: else the commit would be what is found for its own command. What was said is printed in any case.
     if let Some(message) = &what.commit {
         daemon

@@ -1,4 +1,5 @@
-//! What a coding assistant's hooks hear and say: `butlerd hook EVENT`.
+//! What a coding assistant's hooks hear and say: `butlerd hook EVENT`. The same hook serves project memory and, when a
+//! session starts and at each prompt, the person's journal.
 //!
 //! The assistant waits for a hook, so a hook has [`DEADLINE`] and is silent after it. It never fails either: what went
 //! wrong is counted in a file, and `status` shows it.
@@ -9,31 +10,35 @@ mod commit;
 mod events;
 mod extract;
 mod input;
+mod journal;
 mod json;
 mod missed;
 mod prose;
 mod recent;
+mod said;
 mod state;
 mod stop;
 mod transcript;
+mod worker;
 
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
-use uuid::Uuid;
+use serde_json::Value;
 
 use crate::connection::{Connection, ConnectionError};
 use crate::place::{PlaceError, ProjectPlace};
 use crate::rules;
 use events::{Event, Work};
 use input::Input;
+use said::ProjectPart;
 use state::StateDirectory;
+use worker::{Outcome, Worker};
 
 pub use events::{BUDGET, FLOOR};
 pub use missed::{Missed, missed};
+pub use said::Said;
 
 /// The events that a hook is run for.
 pub const EVENTS: [&str; 9] = [
@@ -54,8 +59,6 @@ pub const DEADLINE: Duration = Duration::from_millis(100);
 pub const STOP_DEADLINE: Duration = Duration::from_secs(3);
 /// What is left of the deadline for counting a miss.
 const MARGIN: Duration = Duration::from_millis(10);
-/// So long a hook that has printed waits to be heard.
-const CONFIRMATION: Duration = Duration::from_millis(2);
 /// `Stop` asks several things; each of them is answered within this time or lost.
 const STOP_QUESTION: Duration = Duration::from_millis(800);
 
@@ -91,52 +94,14 @@ enum HookError {
     Place(#[from] PlaceError),
     #[error(transparent)]
     Daemon(#[from] ConnectionError),
+    #[error("journal: {0}")]
+    Journal(#[source] ConnectionError),
     #[error("the transcript can't be read: {0}")]
     Transcript(std::io::Error),
     #[error("{0} can't be written: {1}")]
     State(std::path::PathBuf, std::io::Error),
     #[error("the deadline came before all was stored")]
     Unfinished,
-}
-
-/// Which memories stand in a text, and which session is told them.
-#[derive(Default)]
-struct Told {
-    session: String,
-    memories: Vec<Uuid>,
-}
-
-/// What a hook says.
-pub struct Said {
-    line: String,
-    told: Told,
-    /// None: no memory stands in it.
-    place: Option<ProjectPlace>,
-    data_dir: Option<PathBuf>,
-}
-
-impl Said {
-    /// One line of JSON, to be printed.
-    pub fn line(&self) -> &str {
-        &self.line
-    }
-
-    /// Tells the daemon that the line was printed, so that the session is told its memories no more. Where that gets
-    /// lost they are told once again, which is better than never.
-    pub fn printed(self) {
-        let (Some(place), false) = (&self.place, self.told.memories.is_empty()) else { return };
-        let args = json!({"session": self.told.session, "ids": self.told.memories});
-        // The daemon does it whether or not somebody waits for its answer.
-        let _ = Connection::open(self.data_dir.as_deref(), CONFIRMATION)
-            .and_then(|mut connection| connection.ask(place, "told", args));
-    }
-}
-
-/// What the thread that works says to the one that watches the clock.
-enum Report {
-    Text(String, Told),
-    Missed(String),
-    Done,
 }
 
 /// Where a hook runs.
@@ -160,11 +125,51 @@ pub fn run(event: &str, input: &str, data_dir: Option<&Path>) -> Option<Said> {
     let began = Instant::now();
     let event = Event::read(event)?;
     let state = StateDirectory::of_environment();
-    let (input, data_dir, kept) = (input.to_owned(), data_dir.map(Path::to_owned), state.clone());
-    let until = began + event.deadline() - MARGIN;
-    let worked_at = Arc::new(OnceLock::new());
-    let (found, asked) = (worked_at.clone(), data_dir.clone());
-    let (line, told) = within(until, state.as_ref(), move |reports| {
+    tell(event, input, data_dir, state.as_ref(), began + event.deadline() - MARGIN)
+}
+
+/// What is printed of what has come by `until`.
+fn tell(
+    event: Event,
+    input: &str,
+    data_dir: Option<&Path>,
+    state: Option<&StateDirectory>,
+    until: Instant,
+) -> Option<Said> {
+    // Beside each other, so that neither's trouble takes what the other says.
+    let journal = journal::begin(event, data_dir, until);
+    let found = Arc::new(OnceLock::new());
+    let project = project_memory(event, input, data_dir, state.cloned(), until, found.clone()).wait(until);
+    let journal = journal.map(|journal| journal.wait(until));
+    let missed = [project.missed, journal.as_ref().and_then(|journal| journal.missed.clone())];
+    let missed: Vec<String> = missed.into_iter().flatten().collect();
+    if let (false, Some(state)) = (missed.is_empty(), state) {
+        missed::count(state, &missed.join("; "), until + MARGIN / 2);
+    }
+    let text = text_of(event, project.text.as_ref().map(|part| part.text.as_str()), journal)?;
+    let told = project.text.unwrap_or_default().told;
+    Some(Said::new(event, &text, told, found.get().cloned(), data_dir))
+}
+
+/// The text of what both say. Whoever has a journal gets one at each start of a session, also where there is nothing to
+/// say: so a program sees that the hook works.
+fn text_of(event: Event, project: Option<&str>, journal: Option<Outcome<journal::JournalPart>>) -> Option<String> {
+    let Some(journal) = journal else { return project.map(str::to_owned) };
+    let text = journal::together(&journal.text.unwrap_or_default(), project);
+    (event == Event::SessionStart || !text.is_empty()).then_some(text)
+}
+
+/// Works on project memory's part. `found` gets the project that it is about.
+fn project_memory(
+    event: Event,
+    input: &str,
+    data_dir: Option<&Path>,
+    state: Option<StateDirectory>,
+    until: Instant,
+    found: Arc<OnceLock<ProjectPlace>>,
+) -> Worker<ProjectPart> {
+    let (input, data_dir) = (input.to_owned(), data_dir.map(Path::to_owned));
+    Worker::begin("hook", move |reports| {
         let input = Input::read(&input)?;
         let work = events::work(event, &input);
         if matches!(work, Work::Nothing) {
@@ -176,60 +181,22 @@ pub fn run(event: &str, input: &str, data_dir: Option<&Path>) -> Option<Said> {
             if event == Event::Stop { STOP_QUESTION } else { until.saturating_duration_since(Instant::now()) };
         let (top, name) = (place.top.clone(), place.identity.name.clone());
         let rules = |prompt: &str| rules_of(&top, prompt);
-        let around = Surroundings { top: &top, name: &name, rules: &rules, until, state: kept.as_ref() };
+        let around = Surroundings { top: &top, name: &name, rules: &rules, until, state: state.as_ref() };
         events::perform(
             event,
             &input,
             work,
             &around,
-            &mut Asker { connection: None, data_dir: asked, question, place },
+            &mut Asker { connection: None, data_dir, question, place },
             reports,
         )
-    })?;
-    Some(Said { line, told, place: worked_at.get().cloned(), data_dir })
+    })
 }
 
 /// The contents of the rules of which a topic stands in the prompt; or why they can't be read.
 fn rules_of(top: &Path, prompt: &str) -> Result<Vec<String>, String> {
     let rules = rules::load(top).map_err(|error| error.to_string())?;
     Ok(rules::matching(&rules, prompt).into_iter().map(|rule| rule.content.clone()).collect())
-}
-
-/// Works on a thread of its own, so that nothing that it waits for (a disk, a daemon) makes the assistant wait longer.
-fn within(
-    until: Instant,
-    state: Option<&StateDirectory>,
-    work: impl FnOnce(&Sender<Report>) -> Result<(), HookError> + Send + 'static,
-) -> Option<(String, Told)> {
-    let (sender, reports) = channel();
-    // The process ends when this function has returned, and the thread with it.
-    let spawned = std::thread::Builder::new().name("hook".to_owned()).spawn(move || {
-        if let Err(error) = work(&sender) {
-            let _ = sender.send(Report::Missed(error.to_string()));
-        }
-        let _ = sender.send(Report::Done);
-    });
-    let (mut said, mut why) = (None, spawned.err().map(|error| format!("no thread could be started: {error}")));
-    loop {
-        match reports.recv_timeout(until.saturating_duration_since(Instant::now())) {
-            Ok(Report::Text(text, told)) => said = Some((text, told)),
-            Ok(Report::Missed(reason)) => why = Some(reason),
-            Ok(Report::Done) => break,
-            Err(RecvTimeoutError::Timeout) => {
-                why = Some("the deadline came before the answer".to_owned());
-                break;
-            }
-            // The thread panicked, or there is none.
-            Err(RecvTimeoutError::Disconnected) => {
-                why = why.or_else(|| Some("the hook broke off".to_owned()));
-                break;
-            }
-        }
-    }
-    if let (Some(why), Some(state)) = (why, state) {
-        missed::count(state, &why, until + MARGIN / 2);
-    }
-    said
 }
 
 /// The daemon at the other end of the socket.

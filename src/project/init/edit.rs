@@ -62,6 +62,20 @@ impl Document {
         self.append(path, None, value)
     }
 
+    /// Adds an item to the beginning of the list at `path`.
+    pub fn push_first(&mut self, path: &[Step<'_>], value: &impl Serialize) -> Result<(), SyntaxError> {
+        let Some(node) = self.node(path) else { return Ok(()) };
+        let open = node.span.start + 1;
+        let Some(first) = node.parts().first().map(|part| part.start) else { return self.push(path, value) };
+        // A comment between belongs to what follows.
+        let before = &self.text[open..first];
+        let blank = &before[before.trim_end_matches([' ', '\t', '\r', '\n']).len()..];
+        let indent = blank.rfind('\n').map(|at| blank[at + 1..].to_owned());
+        let blank = if blank.is_empty() && self.text.contains(": ") { " " } else { blank };
+        let item = self.render(value, indent.as_deref().unwrap_or_default(), indent.is_some())?;
+        self.replace(first..first, &format!("{item},{blank}"))
+    }
+
     /// Takes out the value at the end of `path`, its name and one comma with it.
     pub fn remove(&mut self, path: &[Step<'_>]) -> Result<(), SyntaxError> {
         let Some((last, above)) = path.split_last() else { return Ok(()) };
@@ -203,6 +217,24 @@ mod tests {
         assert_eq!(there_and_back(r#"{"b":1}"#), r#"{"b":1,"new":{"x":[1]}}"#);
         assert_eq!(there_and_back(r#"{"b": 1}"#), r#"{"b": 1, "new": {"x":[1]}}"#);
         assert!(there_and_back("{\n  // mine\n  \"b\": 1 // too\n}\n").contains("// mine"));
+    }
+
+    #[test]
+    fn what_is_put_first_leaves_no_trace_either() {
+        let spread = "{\n  \"a\": [\n    {\"b\": 1},\n    2\n  ]\n}\n";
+        let with = "{\n  \"a\": [\n    {\n      \"x\": 1\n    },\n    {\"b\": 1},\n    2\n  ]\n}\n";
+        for (text, with) in [
+            (spread, with),
+            ("{\"a\":[2]}", "{\"a\":[{\"x\":1},2]}"),
+            ("{\"a\": [2]}", "{\"a\": [{\"x\":1}, 2]}"),
+            ("{\"a\": []}", "{\"a\": [{\"x\":1}]}"),
+        ] {
+            let mut file = Document::read(Some(text), false).unwrap();
+            file.push_first(&[Member("a")], &json!({"x": 1})).unwrap();
+            assert_eq!(file.text(), with);
+            file.remove(&[Member("a"), Item(0)]).unwrap();
+            assert_eq!(file.text(), text);
+        }
     }
 
     #[test]

@@ -129,8 +129,12 @@ impl Entry {
             // It is only one file too many when this fails.
             let _ = fs::remove_file(backup);
         }
-        // The directory of an assistant goes with the last file in it.
-        let directory = self.path.parent().filter(|dir| dir.ends_with(".claude") || dir.ends_with(".gemini"));
+        // The directory of an assistant, or of a skill, goes with the last file in it.
+        let is_ours = |dir: &&Path| {
+            let skills = dir.parent().is_some_and(|above| above.ends_with("skills"));
+            dir.ends_with(".claude") || dir.ends_with(".gemini") || skills
+        };
+        let directory = self.path.parent().filter(is_ours);
         if let (None, Some(directory)) = (&self.after, directory) {
             let _ = fs::remove_dir(directory);
         }

@@ -1,4 +1,4 @@
-//! The hooks of Claude Code in a project's settings, merged with those that the developer has.
+//! Our hooks in Claude Code's settings, merged with those that the developer has.
 
 use std::path::Path;
 
@@ -15,9 +15,11 @@ use Step::{Item, Member};
 /// Where they stand, from a project's top.
 pub(super) const FILE: &str = ".claude/settings.json";
 
-/// Each event that project memory listens to: of which tools, and how many seconds it may take. Stop reads the
-/// session's whole transcript.
-const EVENTS: [(&str, Option<&str>, u32); 9] = [
+/// An event: of which tools, and how many seconds its hook may take.
+type EventHook = (&'static str, Option<&'static str>, u32);
+
+/// Each event that project memory listens to. Stop reads the session's whole transcript.
+const PROJECT_EVENTS: &[EventHook] = &[
     ("SessionStart", None, 5),
     ("UserPromptSubmit", None, 5),
     ("PreToolUse", Some("Skill"), 5),
@@ -28,6 +30,9 @@ const EVENTS: [(&str, Option<&str>, u32); 9] = [
     ("Stop", None, 30),
     ("PreCompact", None, 5),
 ];
+
+/// Each event that the journal listens to. The same command serves both.
+const JOURNAL_EVENTS: &[EventHook] = &[("SessionStart", None, 10), ("UserPromptSubmit", None, 5)];
 
 /// An item of an event's list.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -45,17 +50,34 @@ struct Hook {
     timeout: u32,
 }
 
-/// What runs at a hook: `NAME=VALUE… <program> hook <Event>`.
+/// What runs at hooks: `NAME=VALUE… <program> hook <Event>`.
 #[derive(Clone, Debug)]
 pub(super) struct HookCommand {
     /// The program with what sets its environment, as a shell reads it.
-    pub program: String,
+    program: String,
+    events: &'static [EventHook],
+    /// Whether it stands before all hooks of the developer's, not behind them.
+    first: bool,
 }
 
 impl HookCommand {
-    fn group(&self, (event, matcher, timeout): (&str, Option<&'static str>, u32)) -> Group {
+    /// The hooks of project memory. `program` as a shell reads it.
+    pub fn of_project(program: String) -> Self {
+        Self { program, events: PROJECT_EVENTS, first: false }
+    }
+
+    /// The hooks of the journal: what a session is told first is who it is.
+    pub fn of_journal(program: String) -> Self {
+        Self { program, events: JOURNAL_EVENTS, first: true }
+    }
+
+    fn group(&self, (event, matcher, timeout): EventHook) -> Group {
         let command = format!("{} hook {event}", self.program);
         Group { matcher, hooks: [Hook { kind: "command", command, timeout }] }
+    }
+
+    fn listens_to(&self, event: &str) -> bool {
+        self.events.iter().any(|(name, ..)| *name == event)
     }
 
     fn is_own(&self, command: &str, event: &str) -> bool {
@@ -75,7 +97,7 @@ fn is_ours(command: &str, event: &str) -> bool {
     }
 }
 
-/// The settings with our hooks: each once, at the end of its event's list.
+/// The settings with our hooks: each once, at the end of its event's list or at its beginning.
 pub(super) fn with(path: &Path, text: Option<&str>, hook: &HookCommand) -> Result<String, InitError> {
     let mut file = open(path, text)?;
     let broken = |error| broken(path, error);
@@ -84,11 +106,12 @@ pub(super) fn with(path: &Path, text: Option<&str>, hook: &HookCommand) -> Resul
     if file.value(&[Member("hooks")]).is_none() {
         file.set(&[], "hooks", &Value::Object(serde_json::Map::new())).map_err(broken)?;
     }
-    for event in EVENTS {
+    for event in hook.events {
         let list = [Member("hooks"), Member(event.0)];
-        let group = hook.group(event);
+        let group = hook.group(*event);
         match file.value(&list) {
             Some(groups) if holds(&groups, &group) => {}
+            Some(_) if hook.first => file.push_first(&list, &group).map_err(broken)?,
             Some(_) => file.push(&list, &group).map_err(broken)?,
             None => file.set(&list[..1], event.0, &[group]).map_err(broken)?,
         }
@@ -111,7 +134,15 @@ pub(super) fn without(path: &Path, text: &str, hook: &HookCommand) -> Result<Opt
 /// Whether all of our hooks are there as they are to be.
 pub(super) fn are_all(text: &str, hook: &HookCommand) -> bool {
     let value = settings(text);
-    EVENTS.iter().all(|(event, ..)| present(&value, hook, event))
+    hook.events.iter().all(|(event, ..)| present(&value, hook, event))
+}
+
+/// Whether hooks of ours stand there for events that this command does not listen to: they are another's, who listens
+/// to these events as well.
+pub(super) fn has_others(text: &str, hook: &HookCommand) -> bool {
+    let value = settings(text);
+    let events = value["hooks"].as_object().into_iter().flatten().map(|(event, groups)| (event.as_str(), groups));
+    events.filter(|(event, _)| !hook.listens_to(event)).any(|(event, groups)| own(groups, hook, event) > 0)
 }
 
 /// Whether these settings keep all hooks from running.
@@ -125,27 +156,46 @@ fn settings(text: &str) -> Value {
 
 /// Whether an event has our hook, only once and as it is to be.
 fn present(settings: &Value, hook: &HookCommand, event: &str) -> bool {
-    let Some(wanted) = EVENTS.into_iter().find(|(name, ..)| *name == event) else { return false };
+    let Some(wanted) = hook.events.iter().find(|(name, ..)| *name == event) else { return false };
     let groups = &settings["hooks"][event];
+    let group = hook.group(*wanted);
+    // Another of ours may have put it first already.
+    let place = if hook.first {
+        groups.get(0).map_or(Value::Null, |first| Value::from(vec![first.clone()]))
+    } else {
+        groups.clone()
+    };
+    own(groups, hook, event) == 1 && holds(&place, &group)
+}
+
+/// How many hooks of an event are ours.
+fn own(groups: &Value, hook: &HookCommand, event: &str) -> usize {
     let commands = groups.as_array().into_iter().flatten().filter_map(|group| group["hooks"].as_array()).flatten();
-    let own = commands.filter(|one| one["command"].as_str().is_some_and(|command| hook.is_own(command, event))).count();
-    own == 1 && holds(groups, &hook.group(wanted))
+    commands.filter(|one| one["command"].as_str().is_some_and(|command| hook.is_own(command, event))).count()
 }
 
 fn holds(groups: &Value, group: &Group) -> bool {
-    let wanted = serde_json::to_value(group).unwrap_or_default();
-    let hook = &wanted["hooks"][0];
+    let wanted = &group.hooks[0];
+    // The journal gives the hook that both need more time than project memory does.
+    let is_it = |found: &Value| {
+        found["type"] == wanted.kind
+            && found["command"] == wanted.command.as_str()
+            && found["timeout"].as_u64().is_some_and(|seconds| seconds >= u64::from(wanted.timeout))
+    };
     groups.as_array().into_iter().flatten().any(|found| {
         // The developer may have put hooks of theirs beside ours.
-        found.get("matcher") == wanted.get("matcher") && found["hooks"].as_array().is_some_and(|all| all.contains(hook))
+        found.get("matcher") == group.matcher.map(Value::from).as_ref()
+            && found["hooks"].as_array().is_some_and(|all| all.iter().any(is_it))
     })
 }
 
-/// Takes our hooks out of each event but those that `keep` names, and what is empty after that.
+/// Takes our hooks out of each event but those that `keep` names, and what is empty after that. What another of ours
+/// listens to alone stays.
 fn take_out(file: &mut Document, hook: &HookCommand, keep: impl Fn(&str) -> bool) -> Result<(), SyntaxError> {
     let mut taken = false;
     for event in file.names(&[Member("hooks")]) {
-        if keep(&event) {
+        let others = hook.first && !hook.listens_to(&event);
+        if others || keep(&event) {
             continue;
         }
         let list = [Member("hooks"), Member(&event)];

@@ -1,15 +1,33 @@
-//! The section about project memory in the files that assistants read before they work.
+//! A section of ours in the files that assistants read before they work.
 
+use std::borrow::Cow;
 use std::ops::Range;
+use std::path::Path;
 
-pub(super) const BEGIN: &str = "<!-- butlerd project memory: begin -->";
-pub(super) const END: &str = "<!-- butlerd project memory: end -->";
+use super::error::InitError;
 
-const HEADING: &str = "## Persistent Memory";
-/// A section of that heading is wt-project's if it has one of these.
-const LEGACY_SIGNS: [&str; 4] = ["wt-tools", "wt-memory", "shodh", "system-reminder"];
+/// A section between two lines that mark it.
+#[derive(Clone, Debug)]
+pub(super) struct Section {
+    /// What the marks name.
+    pub mark: &'static str,
+    /// Its first line.
+    pub heading: &'static str,
+    pub text: Cow<'static, str>,
+    /// A section of that heading without marks is the one that ours replaces if it has one of these.
+    pub legacy_signs: &'static [&'static str],
+}
 
-const TEXT: &str = "\
+/// The one about project memory.
+pub(super) const PROJECT_MEMORY: Section = Section {
+    mark: "butlerd project memory",
+    heading: "## Persistent Memory",
+    text: Cow::Borrowed(PROJECT_MEMORY_TEXT),
+    // wt-project wrote them.
+    legacy_signs: &["wt-tools", "wt-memory", "shodh", "system-reminder"],
+};
+
+const PROJECT_MEMORY_TEXT: &str = "\
 ## Persistent Memory
 
 This project has a memory that lasts from session to session.
@@ -26,38 +44,77 @@ This project has a memory that lasts from session to session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Unpaired;
 
-/// The text with the section: in its old place, in the place of the one that wt-project wrote, or at the end.
-pub(super) fn with(text: Option<&str>) -> Result<String, Unpaired> {
-    let text = text.unwrap_or_default();
-    let line_end = if text.contains("\r\n") { "\r\n" } else { "\n" };
-    let section = [BEGIN, TEXT, END].join("\n").replace('\n', line_end);
-    if let Some(place) = managed(text)? {
-        return Ok(replaced(text, place, &format!("{section}{line_end}")));
+impl Section {
+    fn begin(&self) -> String {
+        format!("<!-- {}: begin -->", self.mark)
     }
-    if let Some(place) = legacy(text) {
-        let gap = if place.end < text.len() { line_end } else { "" };
-        return Ok(replaced(text, place, &format!("{section}{line_end}{gap}")));
+
+    fn end(&self) -> String {
+        format!("<!-- {}: end -->", self.mark)
     }
-    // An empty line where the text ends one; without, so that taking it away gives back a text that does not.
-    let gap = if text.ends_with('\n') || text.is_empty() { "" } else { line_end };
-    let blank = if text.ends_with('\n') { line_end } else { "" };
-    Ok(format!("{text}{gap}{blank}{section}{line_end}"))
-}
 
-/// The text without the section. `None`: it held nothing else.
-pub(super) fn without(text: &str) -> Result<Option<String>, Unpaired> {
-    let Some(place) = managed(text)? else { return Ok(Some(text.to_owned())) };
-    let (before, after) = (&text[..place.start], &text[place.end..]);
-    // What `with` put before it: an empty line, or the end of a line that had none.
-    let cut = before.strip_suffix('\n').map(|before| before.strip_suffix('\r').unwrap_or(before));
-    let before = if after.is_empty() || starts_blank(after) { cut.unwrap_or(before) } else { before };
-    let left = format!("{before}{after}");
-    Ok((!left.trim().is_empty()).then_some(left))
-}
+    /// The text with the section: in its old place, in the place of the one that ours replaces, or at the end.
+    pub fn with(&self, text: Option<&str>) -> Result<String, Unpaired> {
+        let text = text.unwrap_or_default();
+        let line_end = if text.contains("\r\n") { "\r\n" } else { "\n" };
+        let section = [&self.begin(), &*self.text, &self.end()].join("\n").replace('\n', line_end);
+        if let Some(place) = self.managed(text)? {
+            return Ok(replaced(text, place, &format!("{section}{line_end}")));
+        }
+        if let Some(place) = self.legacy(text) {
+            let gap = if place.end < text.len() { line_end } else { "" };
+            return Ok(replaced(text, place, &format!("{section}{line_end}{gap}")));
+        }
+        // An empty line where the text ends one; without, so that taking it away gives back a text that does not.
+        let gap = if text.ends_with('\n') || text.is_empty() { "" } else { line_end };
+        let blank = if text.ends_with('\n') { line_end } else { "" };
+        Ok(format!("{text}{gap}{blank}{section}{line_end}"))
+    }
 
-/// Whether the section is there as it is to be.
-pub(super) fn is_current(text: &str) -> bool {
-    managed(text).is_ok_and(|place| place.is_some()) && with(Some(text)).is_ok_and(|wanted| wanted == text)
+    /// The text without the section. `None`: it held nothing else.
+    pub fn without(&self, text: &str) -> Result<Option<String>, Unpaired> {
+        let Some(place) = self.managed(text)? else { return Ok(Some(text.to_owned())) };
+        let (before, after) = (&text[..place.start], &text[place.end..]);
+        // What `with` put before it: an empty line, or the end of a line that had none.
+        let cut = before.strip_suffix('\n').map(|before| before.strip_suffix('\r').unwrap_or(before));
+        let before = if after.is_empty() || starts_blank(after) { cut.unwrap_or(before) } else { before };
+        let left = format!("{before}{after}");
+        Ok((!left.trim().is_empty()).then_some(left))
+    }
+
+    /// Whether the section is there as it is to be.
+    pub fn is_current(&self, text: &str) -> bool {
+        self.managed(text).is_ok_and(|place| place.is_some())
+            && self.with(Some(text)).is_ok_and(|wanted| wanted == text)
+    }
+
+    /// What is said of a file in which only one of the marks stands.
+    pub fn unpaired(&self, path: &Path) -> InitError {
+        let at = format!("{}` … `{}", self.begin(), self.end());
+        InitError::Shape { path: path.to_owned(), at, expected: "a pair of lines" }
+    }
+
+    /// Where the section stands, its marks included.
+    fn managed(&self, text: &str) -> Result<Option<Range<usize>>, Unpaired> {
+        let lines = lines(text);
+        let find =
+            |mark: &str| lines.iter().find(|(_, line, code)| *line == mark && !code).map(|(place, ..)| place.clone());
+        match (find(&self.begin()), find(&self.end())) {
+            (Some(begin), Some(end)) if begin.start < end.start => Ok(Some(begin.start..end.end)),
+            (None, None) => Ok(None),
+            _ => Err(Unpaired),
+        }
+    }
+
+    /// Where the section that ours replaces stands, up to the next heading of its rank or above.
+    fn legacy(&self, text: &str) -> Option<Range<usize>> {
+        let lines = lines(text);
+        let first = lines.iter().position(|(_, line, code)| *line == self.heading && !code)?;
+        let heading = |line: &str| line.starts_with("# ") || line.starts_with("## ");
+        let next = lines[first + 1..].iter().find(|(_, line, code)| heading(line) && !code);
+        let place = lines[first].0.start..next.map_or(text.len(), |(next, ..)| next.start);
+        self.legacy_signs.iter().any(|sign| text[place.clone()].contains(sign)).then_some(place)
+    }
 }
 
 fn starts_blank(text: &str) -> bool {
@@ -87,37 +144,17 @@ fn lines(text: &str) -> Vec<(Range<usize>, &str, bool)> {
     found
 }
 
-/// Where the section stands, its marks included.
-fn managed(text: &str) -> Result<Option<Range<usize>>, Unpaired> {
-    let lines = lines(text);
-    let find =
-        |mark: &str| lines.iter().find(|(_, line, code)| *line == mark && !code).map(|(place, ..)| place.clone());
-    match (find(BEGIN), find(END)) {
-        (Some(begin), Some(end)) if begin.start < end.start => Ok(Some(begin.start..end.end)),
-        (None, None) => Ok(None),
-        _ => Err(Unpaired),
-    }
-}
-
-/// Where the section of wt-project stands, up to the next heading of its rank or above.
-fn legacy(text: &str) -> Option<Range<usize>> {
-    let lines = lines(text);
-    let first = lines.iter().position(|(_, line, code)| *line == HEADING && !code)?;
-    let heading = |line: &str| line.starts_with("# ") || line.starts_with("## ");
-    let next = lines[first + 1..].iter().find(|(_, line, code)| heading(line) && !code);
-    let place = lines[first].0.start..next.map_or(text.len(), |(next, ..)| next.start);
-    LEGACY_SIGNS.iter().any(|sign| text[place.clone()].contains(sign)).then_some(place)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const OURS: &Section = &PROJECT_MEMORY;
+
     #[test]
     fn the_section_is_short_and_names_what_it_must() {
-        assert!(TEXT.split_whitespace().count() < 150, "{}", TEXT.split_whitespace().count());
+        assert!(OURS.text.split_whitespace().count() < 150, "{}", OURS.text.split_whitespace().count());
         for name in ["system reminders", "notes of earlier sessions", "`remember`", "`recall`", "`proactive_context`"] {
-            assert!(TEXT.contains(name), "{name}");
+            assert!(OURS.text.contains(name), "{name}");
         }
     }
 
@@ -125,31 +162,32 @@ mod tests {
     fn what_is_added_is_taken_away_byte_for_byte() {
         for text in ["# Us\n\nBe kind.\n", "no end of line", "a\r\nb\r\n", "a\n\n", "```\n## Persistent Memory\n```\n"]
         {
-            let with_it = with(Some(text)).unwrap();
-            assert!(with_it.starts_with(text) && is_current(&with_it), "{with_it}");
-            assert_eq!(with(Some(&with_it)).unwrap(), with_it);
-            assert_eq!(without(&with_it).unwrap().as_deref(), Some(text));
+            let with_it = OURS.with(Some(text)).unwrap();
+            assert!(with_it.starts_with(text) && OURS.is_current(&with_it), "{with_it}");
+            assert_eq!(OURS.with(Some(&with_it)).unwrap(), with_it);
+            assert_eq!(OURS.without(&with_it).unwrap().as_deref(), Some(text));
         }
-        let alone = with(None).unwrap();
-        assert_eq!((without(&alone), without("mine\n")), (Ok(None), Ok(Some("mine\n".into()))));
-        let between = with(Some("a\n")).unwrap() + "\nb\n";
-        assert_eq!(without(&between).unwrap().as_deref(), Some("a\n\nb\n"));
+        let alone = OURS.with(None).unwrap();
+        assert_eq!((OURS.without(&alone), OURS.without("mine\n")), (Ok(None), Ok(Some("mine\n".into()))));
+        let between = OURS.with(Some("a\n")).unwrap() + "\nb\n";
+        assert_eq!(OURS.without(&between).unwrap().as_deref(), Some("a\n\nb\n"));
     }
 
     #[test]
     fn an_old_section_is_replaced_and_another_of_its_name_stays() {
         let old = "# A\n\n## Persistent Memory\n<!-- wt-tools:managed -->\nuse wt-memory\n### More\nx\n\n## Help\ny\n";
-        let new = with(Some(old)).unwrap();
+        let new = OURS.with(Some(old)).unwrap();
         assert!(
-            new.starts_with(&format!("# A\n\n{BEGIN}\n")) && new.ends_with(&format!("{END}\n\n## Help\ny\n")),
+            new.starts_with(&format!("# A\n\n{}\n", OURS.begin()))
+                && new.ends_with(&format!("{}\n\n## Help\ny\n", OURS.end())),
             "{new}"
         );
-        assert!(!new.contains("wt-memory") && new.matches(HEADING).count() == 1, "{new}");
+        assert!(!new.contains("wt-memory") && new.matches(OURS.heading).count() == 1, "{new}");
         let theirs = "## Persistent Memory\nOf the device: 4 MB of flash.\n";
-        assert!(with(Some(theirs)).unwrap().starts_with(theirs));
+        assert!(OURS.with(Some(theirs)).unwrap().starts_with(theirs));
         let changed = new.replace("This project", "Our project");
-        assert!(!is_current(&changed));
-        assert_eq!(with(Some(&changed)).unwrap(), new);
-        assert_eq!(with(Some(&format!("{BEGIN}\nx\n"))), Err(Unpaired));
+        assert!(!OURS.is_current(&changed));
+        assert_eq!(OURS.with(Some(&changed)).unwrap(), new);
+        assert_eq!(OURS.with(Some(&format!("{}\nx\n", OURS.begin()))), Err(Unpaired));
     }
 }

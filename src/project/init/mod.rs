@@ -1,4 +1,5 @@
-//! The registration of project memory with coding assistants: the MCP server, the hooks, and a section of instructions.
+//! The registration with coding assistants: of project memory (the MCP server, the hooks, and a section of
+//! instructions), and of the [`journal`].
 //!
 //! A run thinks all changes out in memory, then makes all or none: files first, each at one instant, then the calls of
 //! Claude Code's program, which keeps its own list. A run that finds everything as it should be changes nothing.
@@ -12,6 +13,7 @@ mod error;
 mod files;
 mod hooks;
 mod instructions;
+pub mod journal;
 mod json;
 mod plan;
 mod servers;

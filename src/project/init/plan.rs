@@ -59,7 +59,7 @@ impl Wanted {
             Ok(Server { program: program.clone(), args: vec!["mcp".to_owned()], env })
         };
         let set = socket.as_ref().map(|socket| format!("{SOCKET_VARIABLE}={} ", shell::quoted(socket)));
-        let hook = HookCommand { program: set.unwrap_or_default() + &shell::quoted(&program) };
+        let hook = HookCommand::of_project(set.unwrap_or_default() + &shell::quoted(&program));
         let (here, shared) = (server(Some(&place.top))?, server(Some(&claude::main_top(place)))?);
         Ok(Self { here, shared, global: server(None)?, hook })
     }
@@ -206,7 +206,8 @@ impl<'a> Plan<'a> {
         }
         let what = format!("section of {name} about memory");
         self.files.edit(&path, &what, |text| {
-            instructions::with(text).map(Some).map_err(|instructions::Unpaired| unpaired(&path))
+            let section = &instructions::PROJECT_MEMORY;
+            section.with(text).map(Some).map_err(|instructions::Unpaired| section.unpaired(&path))
         })
     }
 
@@ -264,16 +265,12 @@ impl<'a> Plan<'a> {
         if std::fs::symlink_metadata(&path).is_err() || files::outside(&self.place.top, name)?.is_some() {
             return Ok(());
         }
+        let section = &instructions::PROJECT_MEMORY;
         self.files.edit(&path, &format!("section of {name} about memory"), |text| match text {
-            Some(text) => instructions::without(text).map_err(|instructions::Unpaired| unpaired(&path)),
+            Some(text) => section.without(text).map_err(|instructions::Unpaired| section.unpaired(&path)),
             None => Ok(None),
         })
     }
-}
-
-fn unpaired(path: &Path) -> InitError {
-    let at = format!("{}` … `{}", instructions::BEGIN, instructions::END);
-    InitError::Shape { path: path.to_owned(), at, expected: "a pair of lines" }
 }
 
 /// What is registered with each assistant that was named, or else with all.
@@ -299,7 +296,8 @@ pub(super) fn status(place: &ProjectPlace, options: &InitOptions) -> Vec<Registr
         };
         let hooks = assistant == Assistant::Claude
             && text(hooks::FILE).is_some_and(|text| hooks::are_all(&text, &wanted.hook) && !hooks::are_off(&text));
-        let instructions = text(assistant.instructions()).is_some_and(|text| instructions::is_current(&text));
+        let instructions =
+            text(assistant.instructions()).is_some_and(|text| instructions::PROJECT_MEMORY.is_current(&text));
         Registration { assistant, server, hooks, instructions }
     };
     assistant::named(options).into_iter().map(state).collect()

@@ -252,7 +252,7 @@ impl RunRows {
         let marked = json!({"ok": true, "session_id": session, "error": null, "state": "done"});
         let sql = format!(
             "WITH r AS ({} RETURNING task_id, marked_at)
-             UPDATE \"{}\".scheduled_tasks t SET last_result = CASE WHEN r.marked_at IS NULL THEN $7 ELSE $8 END
+             UPDATE \"{}\".scheduled_tasks t SET last_result = CASE WHEN r.marked_at IS NULL THEN $7::jsonb ELSE $8::jsonb END
              FROM r WHERE t.id = r.task_id",
             self.table.settling(
                 "state = CASE WHEN marked_at IS NULL THEN $3 ELSE 'done' END,

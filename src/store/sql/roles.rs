@@ -92,7 +92,10 @@ BEGIN
             WHEN 'session_days' THEN 'SELECT'
             WHEN 'asks' THEN 'SELECT, INSERT, UPDATE (state)'
             WHEN 'route_inbox' THEN 'SELECT, UPDATE (session_id)'
-            WHEN 'schedule_runs' THEN 'SELECT, INSERT, UPDATE (state, reason, finished_at)'
+            -- As above.
+            WHEN 'schedule_runs' THEN (SELECT 'SELECT, INSERT, UPDATE (state, reason, finished_at'
+                || CASE WHEN count(*) > 0 THEN ', marked_at' ELSE '' END || ')'
+                FROM pg_catalog.pg_attribute a WHERE a.attrelid = t.oid AND a.attname = 'marked_at')
             -- Whose session it is, what it was asked, and what follows from its end is written once.
             WHEN 'sessions' THEN (SELECT format('SELECT, INSERT, UPDATE (%s)', string_agg(quote_ident(a.attname), ', '))
                 FROM pg_catalog.pg_attribute a WHERE a.attrelid = t.oid AND a.attnum > 0 AND NOT a.attisdropped

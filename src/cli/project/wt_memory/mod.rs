@@ -106,7 +106,8 @@ impl World for ProjectClient {
 /// Runs `wt-memory` with these words behind it and returns the exit code.
 pub fn main(words: &[OsString]) -> i32 {
     let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-    let reply = run(&words, |project| ProjectClient::here(Sockets::new(super::data_dir_of_environment()), project));
+    let reply =
+        run(&words, |project| ProjectClient::here(Sockets::new(crate::local::data_dir_of_environment()), project));
     // Whoever stopped reading knows why.
     drop(std::io::stderr().lock().write_all(reply.stderr.as_bytes()));
     drop(std::io::stdout().lock().write_all(reply.stdout.as_bytes()));

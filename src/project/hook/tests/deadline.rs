@@ -1,11 +1,23 @@
 //! The assistant does not wait, and what was missed is counted.
 
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, Sender};
 
 use super::*;
 use crate::hook::missed::read;
-use crate::hook::within;
+
+/// Waits for work, and counts what it missed.
+fn within(
+    until: Instant,
+    state: Option<&StateDirectory>,
+    work: impl FnOnce(&Sender<Report>) -> Result<(), HookError> + Send + 'static,
+) -> Option<ProjectPart> {
+    let outcome = Worker::begin("test", work).wait(until);
+    if let (Some(why), Some(state)) = (outcome.missed, state) {
+        missed::count(state, &why, until + Duration::from_secs(5));
+    }
+    outcome.text
+}
 
 /// A daemon that answers when the test ends.
 struct Late(Receiver<()>);
@@ -51,7 +63,7 @@ fn what_was_said_before_the_deadline_is_printed() {
     let said = std::thread::scope(|scope| {
         let waits = scope.spawn(|| {
             within(Instant::now() + Duration::from_secs(2), Some(&state), move |reports| {
-                let _ = reports.send(Report::Text("{}".to_owned(), Told::default()));
+                let _ = reports.send(Report::Text(ProjectPart { text: "text".to_owned(), ..ProjectPart::default() }));
                 let _ = speak.send(());
                 let _ = ended.recv();
                 Ok(())
@@ -60,7 +72,7 @@ fn what_was_said_before_the_deadline_is_printed() {
         spoken.recv().unwrap();
         waits.join().unwrap()
     });
-    assert_eq!(said.map(|(line, _)| line).as_deref(), Some("{}"));
+    assert_eq!(said.map(|part| part.text).as_deref(), Some("text"));
     assert_eq!(read(&state).unwrap().missed, 1);
     drop(end);
 }

@@ -4,6 +4,7 @@ mod deadline;
 mod events;
 mod extract;
 mod hostile;
+mod journal;
 mod stop;
 
 use std::collections::VecDeque;
@@ -15,8 +16,10 @@ use serde_json::{Value, json};
 
 use super::events::{Event, perform, work};
 use super::input::Input;
+use super::said::{Injection, ProjectPart};
 use super::state::StateDirectory;
-use super::{Daemon, HookError, Report, Surroundings, Told};
+use super::worker::{Report, Worker};
+use super::{Daemon, HookError, Surroundings, block, missed};
 use crate::connection::ConnectionError;
 use crate::wire::Refusal;
 
@@ -79,15 +82,15 @@ fn memory(id: &str, content: &str, tags: &[&str]) -> Value {
 }
 
 /// What a hook did.
-struct Heard {
+struct HookRun {
     /// The line that is printed, and which memories stand in it.
     line: Option<String>,
-    told: Told,
+    told: Injection,
     missed: Vec<String>,
     outcome: Result<(), HookError>,
 }
 
-impl Heard {
+impl HookRun {
     /// What the assistant reads of it.
     fn text(&self) -> String {
         let line = self.line.as_deref().expect("something was said");
@@ -108,7 +111,7 @@ fn hook_in(
     input: &str,
     rules: &dyn Fn(&str) -> Result<Vec<String>, String>,
     daemon: &mut Played,
-) -> Heard {
+) -> HookRun {
     let event = Event::read(event).unwrap();
     let input = Input::read(input).unwrap();
     let state = StateDirectory::at(&top.join("state"));
@@ -117,18 +120,18 @@ fn hook_in(
     let (sender, reports) = channel();
     let outcome = perform(event, &input, work(event, &input), &around, daemon, &sender);
     drop(sender);
-    let (mut line, mut told, mut missed) = (None, Told::default(), Vec::new());
+    let (mut line, mut told, mut missed) = (None, Injection::default(), Vec::new());
     for report in reports {
         match report {
-            Report::Text(text, of) => (line, told) = (Some(text), of),
+            Report::Text(part) => (line, told) = (Some(block::output(event.as_str(), &part.text)), part.told),
             Report::Missed(why) => missed.push(why),
             Report::Done => {}
         }
     }
-    Heard { line, told, missed, outcome }
+    HookRun { line, told, missed, outcome }
 }
 
-fn hook(event: &str, input: &str, daemon: &mut Played) -> Heard {
+fn hook(event: &str, input: &str, daemon: &mut Played) -> HookRun {
     let top = tempfile::tempdir().unwrap();
     hook_in(top.path(), event, input, &no_rules, daemon)
 }

@@ -32,7 +32,7 @@ impl Session {
         all.to_string()
     }
 
-    fn stop_with(&self, more: &Value, daemon: &mut Played) -> Heard {
+    fn stop_with(&self, more: &Value, daemon: &mut Played) -> HookRun {
         let said = hook_in(self.home.path(), "Stop", &self.input(more), &no_rules, daemon);
         assert_eq!(said.line, None, "Stop says nothing");
         said

@@ -1,0 +1,381 @@
+//! The registration of the journal: two hooks with Claude Code and with Codex and a skill for Claude Code, for all of a
+//! person's sessions, and a section of instructions where somebody works.
+//!
+//! It is kept apart from project memory's because it belongs to a person and to no project.
+
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+
+use super::error::InitError;
+use super::files::{self, Files};
+use super::hooks::{self, HookCommand};
+use super::instructions::{Section, Unpaired};
+use super::{InitReport, shell};
+use journal::client::SOCKET_VARIABLE;
+
+/// The skill's file, from Claude Code's own directory.
+pub const SKILL_FILE: &str = "skills/memory-sync/SKILL.md";
+/// The settings that the hooks are merged into, from the same directory.
+pub const SETTINGS_FILE: &str = "settings.local.json";
+
+/// Codex's hooks, from its home. They have the form of Claude Code's.
+pub const CODEX_FILE: &str = "hooks.json";
+
+/// By this a skill is known as ours, also that of another version.
+const SKILL_MARK: &str = "written by `butlerd journal install-hooks`";
+
+/// What is registered and where.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct JournalOptions {
+    /// The absolute path of butlerd.
+    pub program: PathBuf,
+    /// The settings of Claude Code that get the hooks.
+    pub settings: PathBuf,
+    /// Where the skill goes.
+    pub skill: PathBuf,
+    /// Codex's hooks; none: there is no Codex here.
+    pub codex: Option<PathBuf>,
+    /// The daemon's socket where it is none of the usual ones.
+    pub socket: Option<PathBuf>,
+    /// Only says what would change.
+    pub dry_run: bool,
+}
+
+impl JournalOptions {
+    fn hook(&self) -> Result<HookCommand, InitError> {
+        let text = |path: &Path| match path.to_str().filter(|_| path.is_absolute()) {
+            Some(text) => Ok(shell::quoted(text)),
+            None => Err(InitError::Path { path: path.to_owned() }),
+        };
+        let set = self.socket.as_deref().map(text).transpose()?;
+        let set = set.map(|socket| format!("{SOCKET_VARIABLE}={socket} ")).unwrap_or_default();
+        Ok(HookCommand::of_journal(set + &text(&self.program)?))
+    }
+}
+
+/// Puts the hooks before those that the person has, and the skill beside them. Another run changes nothing.
+pub fn install_hooks(options: &JournalOptions) -> Result<InitReport, InitError> {
+    let hook = options.hook()?;
+    let (mut files, mut notes) = (Files::default(), Vec::new());
+    files.edit(&options.settings, "hooks of Claude Code", |text| {
+        if text.is_some_and(hooks::are_off) {
+            let path = options.settings.display();
+            notes.push(format!("{path} has disableAllHooks: Claude Code shows no journal until you take it out."));
+        }
+        hooks::with(&options.settings, text, &hook).map(Some)
+    })?;
+    if let Some(codex) = &options.codex {
+        let mut changed = false;
+        files.edit(codex, "hooks of Codex", |text| {
+            let with = hooks::with(codex, text, &hook)?;
+            changed = text != Some(&*with);
+            Ok(Some(with))
+        })?;
+        if changed {
+            notes.push("Codex runs a new hook only after you trust it: type /hooks in Codex.".to_owned());
+        }
+    }
+    files.edit(&options.skill, "skill memory-sync", |text| match text {
+        Some(text) if !text.contains(SKILL_MARK) => {
+            let path = options.skill.display();
+            notes.push(format!("{path} is another skill and stays. Move it away and run this again to get ours."));
+            Ok(Some(text.to_owned()))
+        }
+        _ => Ok(Some(journal::MEMORY_SYNC.to_owned())),
+    })?;
+    carry_out(files, options.dry_run, true, notes)
+}
+
+/// Takes hooks and skill away again. What the person has beside them stays.
+pub fn remove_hooks(options: &JournalOptions) -> Result<InitReport, InitError> {
+    let hook = options.hook()?;
+    let (mut files, mut notes) = (Files::default(), Vec::new());
+    let registered = [(Some(&options.settings), "hooks of Claude Code"), (options.codex.as_ref(), "hooks of Codex")];
+    for (path, what) in registered.into_iter().filter_map(|(path, what)| Some((path?, what))) {
+        files.edit(path, what, |text| match text {
+            Some(text) if hooks::has_others(text, &hook) => {
+                notes.push(format!(
+                    "Project memory uses the hooks of {}, too, so they stay. `butlerd project remove` takes them away.",
+                    path.display()
+                ));
+                Ok(Some(text.to_owned()))
+            }
+            Some(text) => hooks::without(path, text, &hook),
+            None => Ok(None),
+        })?;
+    }
+    files.edit(&options.skill, "skill memory-sync", |text| {
+        Ok(text.filter(|text| !text.contains(SKILL_MARK)).map(str::to_owned))
+    })?;
+    files.return_to_backups()?;
+    carry_out(files, options.dry_run, false, notes)
+}
+
+/// Writes the section about the journal, whose files are in `dir`, into a file of instructions.
+pub fn instruct(path: &Path, dir: &str, dry_run: bool) -> Result<InitReport, InitError> {
+    let section = section(dir);
+    edit_section(path, dry_run, true, |text| section.with(text).map(Some), &section)
+}
+
+/// Takes the section away again. A file that held nothing else goes.
+pub fn remove_instructions(path: &Path, dry_run: bool) -> Result<InitReport, InitError> {
+    let section = section("");
+    edit_section(path, dry_run, false, |text| text.map_or(Ok(None), |text| section.without(text)), &section)
+}
+
+fn edit_section(
+    path: &Path,
+    dry_run: bool,
+    backups: bool,
+    change: impl FnOnce(Option<&str>) -> Result<Option<String>, Unpaired>,
+    section: &Section,
+) -> Result<InitReport, InitError> {
+    let mut files = Files::default();
+    let (top, name) = (path.parent().unwrap_or(Path::new("/")), path.file_name().unwrap_or_default());
+    let name = name.to_string_lossy();
+    let what = format!("section of {name} about the journal");
+    // A repository may hold a link to any file of its developer.
+    if let Some(target) = files::outside(top, &name)? {
+        return Err(InitError::Outside { path: path.to_owned(), target });
+    }
+    files.edit(path, &what, |text| change(text).map_err(|Unpaired| section.unpaired(path)))?;
+    carry_out(files, dry_run, backups, Vec::new())
+}
+
+fn carry_out(files: Files, dry_run: bool, backups: bool, notes: Vec<String>) -> Result<InitReport, InitError> {
+    let changes = files.changes(!dry_run);
+    if !dry_run {
+        files.write(backups)?;
+    }
+    Ok(InitReport { changes, notes })
+}
+
+fn section(dir: &str) -> Section {
+    Section {
+        mark: "butlerd journal",
+        heading: "## Memory System",
+        text: Cow::Owned(SECTION.trim_end().replace("{dir}", dir)),
+        // The section that zylos writes.
+        legacy_signs: &["zylos/memory", "session-inject", "c4-"],
+    }
+}
+
+const SECTION: &str = "\
+## Memory System
+
+Persistent memory stored in `{dir}/`:
+
+### Always Loaded (via SessionStart hook)
+- `core.md` - Identity, user profile, active working state, key references (~3KB)
+
+### Load on Demand
+- `reference/decisions.md` - Active decisions
+- `reference/projects.md` - Active/planned projects
+- `reference/preferences.md` - User preferences
+- `reference/ideas.md` - Ideas for later
+
+### Session Log
+- `sessions/today.md` - Current day's events (append-only)
+- `sessions/YYYY-MM-DD.md` - Previous session logs
+
+### Important Practices
+1. **Start each session** - core.md is auto-injected; read reference files as needed
+2. **Update memory frequently** - don't wait until context is full
+3. **Before context compaction** - update memory files first
+4. **After each update** - run `butlerd journal accept --yes`, which takes your edits in
+
+### Memory Sync
+When you see `[Action Required] invoke /memory-sync --begin X --end Y`:
+1. This means >30 conversations need to be processed into memory
+2. Follow the skill memory-sync to process them; it begins with `butlerd journal sync --begin X --end Y`
+3. Without the skill, `butlerd journal install-hooks` installs it
+
+### File Persistence
+butlerd keeps memory in its database and writes these files from it. Edit the files as you like: an edit counts once it
+is accepted. No git commits needed.
+";
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    struct Home {
+        dir: tempfile::TempDir,
+        options: JournalOptions,
+    }
+
+    fn home() -> Home {
+        let dir = tempfile::tempdir().unwrap();
+        let claude = dir.path().canonicalize().unwrap().join(".claude");
+        let options = JournalOptions {
+            program: "/opt/my tools/butlerd".into(),
+            settings: claude.join(SETTINGS_FILE),
+            skill: claude.join(SKILL_FILE),
+            codex: None,
+            socket: None,
+            dry_run: false,
+        };
+        Home { dir, options }
+    }
+
+    fn read(path: &Path) -> String {
+        std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    }
+
+    const THEIRS: &str = "{\n    \"hooks\": {\n        \"SessionStart\": [\n            {\"matcher\": \"\", \"hooks\": [{\"type\": \
+                          \"command\", \"command\": \"node c4-session-init.js\", \"timeout\": 10000}]}\n        ]\n    \
+                          },\n    \"model\": \"opus\"\n}\n";
+
+    #[test]
+    fn hooks_go_before_the_persons_own_and_leave_no_trace() {
+        let Home { dir, options } = home();
+        std::fs::create_dir_all(options.settings.parent().unwrap()).unwrap();
+        std::fs::write(&options.settings, THEIRS).unwrap();
+        let planned = install_hooks(&JournalOptions { dry_run: true, ..options.clone() }).unwrap();
+        assert_eq!(read(&options.settings), THEIRS);
+        assert!(planned.changes[0].diff.contains("+") && !planned.changes[0].done && !options.skill.exists());
+
+        let report = install_hooks(&options).unwrap();
+        assert_eq!(report.changes.len(), 2, "{report:?}");
+        let settings: Value = serde_json::from_str(&read(&options.settings)).unwrap();
+        let command = |event: &str| format!("'/opt/my tools/butlerd' hook {event}");
+        let start = &settings["hooks"]["SessionStart"];
+        let ours = json!({"hooks": [{"type": "command", "command": command("SessionStart"), "timeout": 10}]});
+        assert_eq!((&start[0], start[1]["hooks"][0]["command"].as_str()), (&ours, Some("node c4-session-init.js")));
+        let prompt = json!([{"hooks": [{"type": "command", "command": command("UserPromptSubmit"), "timeout": 5}]}]);
+        assert_eq!(settings["hooks"]["UserPromptSubmit"], prompt);
+        assert_eq!(read(&options.settings.with_extension("json.bak")), THEIRS);
+        assert_eq!(read(&options.skill), journal::MEMORY_SYNC);
+        assert_eq!(install_hooks(&options).unwrap(), InitReport::default());
+
+        remove_hooks(&options).unwrap();
+        assert_eq!(read(&options.settings), THEIRS);
+        assert!(!options.skill.parent().unwrap().exists());
+        assert_eq!(remove_hooks(&options).unwrap(), InitReport::default());
+        drop(dir);
+    }
+
+    #[test]
+    fn settings_that_were_not_there_go_again() {
+        let Home { dir, mut options } = home();
+        options.socket = Some("/data/run/journal.sock".into());
+        install_hooks(&options).unwrap();
+        assert!(
+            read(&options.settings).contains("BUTLERD_JOURNAL_SOCKET=/data/run/journal.sock '/opt/my tools/butlerd'")
+        );
+        remove_hooks(&options).unwrap();
+        assert!(!options.settings.exists());
+        drop(dir);
+    }
+
+    #[test]
+    fn codex_gets_the_same_hooks() {
+        let Home { dir, mut options } = home();
+        let codex = dir.path().canonicalize().unwrap().join(".codex").join(CODEX_FILE);
+        options.codex = Some(codex.clone());
+        let report = install_hooks(&options).unwrap();
+        assert!(report.changes.len() == 3 && report.notes[0].contains("/hooks"), "{report:?}");
+        let hooks: Value = serde_json::from_str(&read(&codex)).unwrap();
+        assert_eq!(hooks["hooks"]["SessionStart"][0]["hooks"][0]["timeout"], 10);
+        assert_eq!(install_hooks(&options).unwrap(), InitReport::default());
+        remove_hooks(&options).unwrap();
+        assert!(!codex.exists() && !options.settings.exists());
+        drop(dir);
+    }
+
+    #[test]
+    fn what_is_malformed_is_refused_and_nothing_changes() {
+        let Home { dir, options } = home();
+        std::fs::create_dir_all(options.settings.parent().unwrap()).unwrap();
+        for broken in ["{\"hooks\": ", "[]", "{\"hooks\": []}", "{\"hooks\": {\"SessionStart\": {}}}"] {
+            std::fs::write(&options.settings, broken).unwrap();
+            let error = install_hooks(&options).unwrap_err();
+            assert!(matches!(error, InitError::Syntax { .. } | InitError::Shape { .. }), "{error}");
+            assert_eq!(read(&options.settings), broken);
+            assert!(!options.skill.exists() && !options.settings.with_extension("json.bak").exists());
+        }
+        drop(dir);
+    }
+
+    #[test]
+    fn settings_come_back_where_the_skill_cannot_be_written() {
+        let Home { dir, options } = home();
+        let claude = options.settings.parent().unwrap();
+        std::fs::create_dir_all(claude).unwrap();
+        std::fs::write(&options.settings, THEIRS).unwrap();
+        std::fs::write(claude.join("skills"), "a file").unwrap();
+        install_hooks(&options).unwrap_err();
+        assert_eq!(read(&options.settings), THEIRS);
+        assert!(!options.settings.with_extension("json.bak").exists());
+        drop(dir);
+    }
+
+    #[test]
+    fn a_skill_of_somebody_else_stays() {
+        let Home { dir, options } = home();
+        std::fs::create_dir_all(options.skill.parent().unwrap()).unwrap();
+        std::fs::write(&options.skill, "theirs").unwrap();
+        let report = install_hooks(&options).unwrap();
+        assert!(report.notes[0].contains("another skill"), "{report:?}");
+        remove_hooks(&options).unwrap();
+        assert_eq!(read(&options.skill), "theirs");
+        // One of ours, of another version, is replaced.
+        std::fs::write(&options.skill, format!("old, {SKILL_MARK}")).unwrap();
+        install_hooks(&options).unwrap();
+        assert_eq!(read(&options.skill), journal::MEMORY_SYNC);
+        drop(dir);
+    }
+
+    #[test]
+    fn both_memories_share_a_settings_file() {
+        let path = Path::new("settings.json");
+        let (project, ours) = (HookCommand::of_project("butlerd".into()), HookCommand::of_journal("butlerd".into()));
+        let first = hooks::with(path, None, &project).unwrap();
+        let both = hooks::with(path, Some(&first), &ours).unwrap();
+        assert_ne!(both, first);
+        assert!(hooks::are_all(&both, &project) && hooks::are_all(&both, &ours), "{both}");
+        assert_eq!(hooks::with(path, Some(&both), &project).unwrap(), both);
+        assert_eq!(hooks::with(path, Some(&both), &ours).unwrap(), both);
+        assert_eq!(both.matches("hook SessionStart").count(), 1, "{both}");
+        assert!(hooks::has_others(&both, &ours) && !hooks::has_others(&both, &project));
+    }
+
+    #[test]
+    fn the_skill_says_what_it_must() {
+        let skill = journal::MEMORY_SYNC;
+        assert!(skill.starts_with("---\nname: memory-sync\n") && skill.contains(SKILL_MARK));
+        for part in [
+            "butlerd journal sync --status",
+            "butlerd journal sync --begin",
+            "butlerd journal accept --yes",
+            "butlerd journal checkpoint END --summary",
+            "No conversations to process",
+            "7. ",
+        ] {
+            assert!(skill.contains(part), "{part}");
+        }
+    }
+
+    #[test]
+    fn the_section_is_written_once_and_taken_away() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("CLAUDE.md");
+        std::fs::write(&path, "# Mine\n").unwrap();
+        assert_eq!(instruct(&path, "/data/journal", true).unwrap().changes.len(), 1);
+        assert_eq!(read(&path), "# Mine\n");
+        instruct(&path, "/data/journal", false).unwrap();
+        let text = read(&path);
+        assert!(text.contains("Persistent memory stored in `/data/journal/`:") && text.contains("## Memory System"));
+        assert_eq!(instruct(&path, "/data/journal", false).unwrap(), InitReport::default());
+        remove_instructions(&path, false).unwrap();
+        assert_eq!(read(&path), "# Mine\n");
+
+        let zylos = "# Z\n\n## Memory System\n\nPersistent memory in `~/zylos/memory/`.\n\n## Rest\nx\n";
+        std::fs::write(&path, zylos).unwrap();
+        instruct(&path, "/data/journal", false).unwrap();
+        let text = read(&path);
+        assert!(!text.contains("zylos") && text.matches("## Memory System").count() == 1 && text.contains("## Rest"));
+    }
+}
