@@ -20,6 +20,7 @@ const ALL: &[&str] = &[
     "schedule_costs",
     "schedule_create",
     "schedule_delete",
+    "schedule_done",
     "schedule_list",
     "schedule_trigger",
     "schedule_update",
