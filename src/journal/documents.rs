@@ -17,7 +17,7 @@ pub struct Document {
 impl Document {
     /// Sections of a text, all of them believed as far.
     pub fn of(text: &str, trust: Trust) -> Self {
-        Self { sections: split(text).into_iter().map(|part| Section::new(part, trust)).collect() }
+        Self { sections: split(text).into_iter().map(|part| Section::edited(part, trust)).collect() }
     }
 
     /// The file's text.

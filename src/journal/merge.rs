@@ -32,7 +32,7 @@ pub fn merge(written: &str, edited: &str, now: &Document, trust: Trust) -> Merge
     let mut added: Vec<Vec<Section>> = vec![Vec::new(); now.sections.len() + 1];
     let mut conflicts = Vec::new();
     for edit in edits(&was, &is) {
-        let new = is[edit.to.clone()].iter().map(|text| Section::new(*text, trust)).collect::<Vec<_>>();
+        let new = is[edit.to.clone()].iter().map(|text| Section::edited(text, trust)).collect::<Vec<_>>();
         let lost: Vec<usize> = edit.from.clone().filter(|at| place[*at].is_none()).collect();
         for at in edit.from.clone().filter_map(|at| place[at]) {
             sections[at] = None;

@@ -25,7 +25,7 @@ async fn post(daemon: &Daemon, token: &str, body: &Value) -> reqwest::Response {
 }
 
 /// Says something and waits for the end of it.
-async fn say(daemon: &Daemon, body: Value) -> Vec<Value> {
+pub async fn say(daemon: &Daemon, body: Value) -> Vec<Value> {
     let response = post(daemon, &daemon.token(), &body).await;
     assert_eq!(response.status(), 200, "{}", response.text().await.unwrap_or_default());
     events(response).await

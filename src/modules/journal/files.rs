@@ -7,6 +7,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
@@ -58,17 +59,18 @@ impl JournalFiles {
         let mode = if self.group.is_some() { 0o2770 } else { 0o700 };
         for directory in std::iter::once("").chain(DIRECTORIES) {
             let path = self.root.join(directory);
-            DirBuilder::new().recursive(true).mode(0o700).create(&path)?;
-            self.give(&path, mode)?;
+            self.give(&directory_at(&path)?, mode)?;
         }
-        DirBuilder::new().recursive(true).mode(0o700).create(self.root.join(WRITTEN))
+        directory_at(&self.root.join(WRITTEN)).map(drop)
     }
 
-    fn give(&self, path: &Path, mode: u32) -> io::Result<()> {
+    /// Opens what was opened to the group, too. Never by its name: whoever may write beside it can have put something
+    /// else there.
+    fn give(&self, opened: &File, mode: u32) -> io::Result<()> {
         if let Some(group) = self.group {
-            nix::unistd::chown(path, None, Some(group)).map_err(io::Error::from)?;
+            nix::unistd::fchown(opened.as_fd(), None, Some(group)).map_err(io::Error::from)?;
         }
-        fs::set_permissions(path, Permissions::from_mode(mode))
+        opened.set_permissions(Permissions::from_mode(mode))
     }
 
     fn path(&self, file: &FileName) -> PathBuf {
@@ -107,6 +109,23 @@ impl JournalFiles {
                     .filter(|name| name.ends_with(".md"))
                     .filter_map(|name| FileName::read(&format!("{directory}/{name}"))),
             );
+        }
+        found.sort();
+        found
+    }
+
+    /// Texts that somebody put there under a name that no file of a journal has.
+    pub fn foreign(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        for directory in std::iter::once("").chain(DIRECTORIES) {
+            let entries = fs::read_dir(self.root.join(directory)).into_iter().flatten().flatten();
+            for name in entries.filter_map(|entry| entry.file_name().into_string().ok()) {
+                let path = if directory.is_empty() { name.clone() } else { format!("{directory}/{name}") };
+                let own = FileName::read(&path).is_some_and(|file| file.as_str() == path);
+                if name.ends_with(".md") && !name.starts_with('.') && !own {
+                    found.push(path);
+                }
+            }
         }
         found.sort();
         found
@@ -186,10 +205,8 @@ impl JournalFiles {
     }
 
     fn make(&self, path: &Path, text: &str) -> io::Result<()> {
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        self.give(path, if self.group.is_some() { 0o660 } else { 0o600 })
+        let file = make_anew(path, text)?;
+        self.give(&file, if self.group.is_some() { 0o660 } else { 0o600 })
     }
 
     fn lock(&self) -> MutexGuard<'_, ()> {
@@ -225,10 +242,25 @@ fn read(path: &Path) -> Result<Option<String>, String> {
 /// Replaces a file as a whole, at one instant.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     let temporary = path.with_extension("new");
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+    make_anew(&temporary, text)?;
+    fs::rename(&temporary, path)
+}
+
+/// A file that was not there before: what a kill left goes, and no link is followed.
+fn make_anew(path: &Path, text: &str) -> io::Result<File> {
+    forget(path)?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
-    fs::rename(&temporary, path)
+    Ok(file)
+}
+
+/// A directory, made where it is missing. A link in its place is none.
+fn directory_at(path: &Path) -> io::Result<File> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    let flags = nix::libc::O_DIRECTORY | nix::libc::O_NOFOLLOW;
+    let opened = OpenOptions::new().read(true).custom_flags(flags).open(path);
+    opened.map_err(|e| io::Error::new(e.kind(), format!("{} is no directory: {e}", path.display())))
 }
 
 fn forget(path: &Path) -> io::Result<()> {
@@ -284,6 +316,27 @@ mod tests {
         assert_eq!(files.look(&file), OnDisk::Written);
         assert!(files.write(&file, Some("two\n")).unwrap());
         assert!(!next.exists() && fs::read_to_string(written).unwrap() == "two\n");
+    }
+
+    #[test]
+    fn what_a_link_points_to_is_left_alone() {
+        let (dir, files, file) = files();
+        let own = dir.path().join("own");
+        fs::create_dir(&own).unwrap();
+        fs::set_permissions(&own, Permissions::from_mode(0o755)).unwrap();
+        let target = own.join("key");
+        fs::write(&target, "secret\n").unwrap();
+        let link = |at: PathBuf, to: &Path| std::os::unix::fs::symlink(to, at).unwrap();
+        link(files.path(&file).with_extension("md.new"), &target);
+        link(files.notes(&file)[1].with_extension("new"), &target);
+        link(files.notes(&file)[0].with_extension("new"), &target);
+        assert!(files.write(&file, Some("one\n")).unwrap());
+        assert_eq!(fs::read_to_string(&target).unwrap(), "secret\n");
+        assert_eq!(fs::read_to_string(files.path(&file)).unwrap(), "one\n");
+        fs::remove_dir_all(files.root().join("users")).unwrap();
+        link(files.root().join("users"), &own);
+        assert!(files.prepare().unwrap_err().to_string().contains("users is no directory"));
+        assert_eq!(fs::metadata(&own).unwrap().permissions().mode() & 0o777, 0o755);
     }
 
     #[test]

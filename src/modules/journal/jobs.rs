@@ -124,7 +124,10 @@ impl Journals {
     /// The turn of the day.
     pub async fn rotate(&self, tenant: &TenantId, actor: &str) -> Result<Vec<String>, JournalError> {
         let today = self.now().date();
-        self.change(tenant, &Self::step("rotate", actor), |journal| Ok(rotate(journal, today))).await
+        let done = self.change(tenant, &Self::step("rotate", actor), |journal| Ok(rotate(journal, today))).await?;
+        // Where nothing was to be rotated, somebody may have taken the file away.
+        self.look(tenant).await?;
+        Ok(done)
     }
 
     /// The weekly check.
@@ -134,12 +137,13 @@ impl Journals {
             .await?;
         self.look(tenant).await?;
         let (edited, strange) = self.edited(tenant).await;
+        let readable = strange.is_empty();
         findings.extend(strange);
         findings.extend(
             edited.iter().map(|file| format!("{file} was edited: `butlerd journal accept` shows how and takes it in.")),
         );
         let fine = |level: Level| matches!(level, Level::Ok | Level::Warn);
-        let ok = edited.is_empty() && states.iter().all(|state| fine(state.level));
+        let ok = edited.is_empty() && readable && states.iter().all(|state| fine(state.level));
         Ok(Checked { files: states, findings, ok })
     }
 

@@ -152,9 +152,12 @@ impl Journals {
         names.extend(blocking(move || on_disk.names()).await);
         self.render(tenant, &journal, names).await;
         if self.settings.edits == super::Edits::Trust {
-            let ids: Vec<EditId> = self.edits(tenant).await?.into_iter().map(|edit| edit.id).collect();
+            let trust = self.trust_of_edits(tenant).await?;
+            // Core memory waits where the edit may be made of others' words.
+            let may = |edit: &EditId| trust >= Trust::System || edit.file != FileName::core().as_str();
+            let ids = self.edits(tenant).await?.into_iter().map(|edit| edit.id).filter(may).collect::<Vec<_>>();
             if !ids.is_empty() {
-                self.accept(tenant, &ids, "edits = \"trust\"", Trust::Owner).await?;
+                self.accept(tenant, &ids, "edits = \"trust\"", trust).await?;
             }
         }
         Ok(())
@@ -178,6 +181,13 @@ impl Journals {
                 OnDisk::Missing | OnDisk::Written => {}
             }
         }
+        let on_disk = self.files(tenant);
+        strange.extend(blocking(move || on_disk.foreign()).await.into_iter().map(|file| {
+            format!(
+                "{file} is no file of a journal, so nothing is taken from it. Those are core.md and, in reference/ and users/, names \
+                 of lower case letters, digits, - and _."
+            )
+        }));
         (edited, strange)
     }
 
@@ -196,6 +206,15 @@ impl Journals {
             (now.text() != text).then(|| Edit { id, diff: diff(&written, &text), conflicts })
         };
         Ok(edited.filter_map(edit).collect())
+    }
+
+    /// How far an edit is believed: as the owner, unless it is made in a sync by hand that was shown words of others.
+    pub async fn trust_of_edits(&self, tenant: &TenantId) -> Result<Trust, StoreError> {
+        let open = self.under_way(tenant).await?;
+        Ok(match open {
+            Some(sync) if sync.by_hand && sync.pass == "others" => Trust::Stranger,
+            _ => Trust::Owner,
+        })
     }
 
     /// Takes edits in as far as the files are as they were shown. `trust`: how far whoever edited is believed.

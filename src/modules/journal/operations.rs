@@ -64,21 +64,14 @@ impl JournalAnswers {
             Op::Log { most } => value(self.log(tenant, most).await?),
             Op::Show { file } => value(self.show(tenant, &file).await?),
             Op::Edits => value(journals.edits(tenant).await?),
-            Op::Accept { edits } => value(journals.accept(tenant, &edits, peer, self.trust(tenant).await?).await?),
+            Op::Accept { edits } => {
+                value(journals.accept(tenant, &edits, peer, journals.trust_of_edits(tenant).await?).await?)
+            }
             Op::Rotate => value(Rotated { lines: journals.rotate(tenant, peer).await? }),
             Op::Check => value(journals.check(tenant).await?),
             Op::Migrate { files, dry_run } => value(journals.migrate(tenant, peer, &files, dry_run).await?),
             Op::MigrateBack => value(journals.migrate_back(tenant, peer).await?),
         }
-    }
-
-    /// How far an edit is believed: as the owner, unless it is made in a sync by hand that was shown words of others.
-    async fn trust(&self, tenant: &TenantId) -> Result<Trust, JournalError> {
-        let open = self.journals.under_way(tenant).await?;
-        Ok(match open {
-            Some(sync) if sync.by_hand && sync.pass == "others" => Trust::Stranger,
-            _ => Trust::Owner,
-        })
     }
 
     async fn init(&self, tenant: &TenantId, peer: &str) -> Result<Initialized, JournalError> {
@@ -126,7 +119,7 @@ impl JournalAnswers {
 
     async fn range(&self, tenant: &TenantId, by_hand: ByHand) -> Result<Range, JournalError> {
         let journals = &self.journals;
-        let (sync, said) = match journals.begin_sync(tenant, Some(by_hand)).await? {
+        let (sync, said) = match journals.begin_sync(tenant, Some(by_hand), i64::MAX).await? {
             Begun::Sync(sync, said) => (sync, said),
             Begun::Nothing => return Err(JournalError::refused("nothing", NOTHING)),
             Begun::UnderWay(sync) => {

@@ -118,11 +118,20 @@ store::row! {
         pub begun_at: Timestamp,
         pub lease_until: Timestamp,
         pub ended_at: Option<Timestamp>,
+        /// How often the words of others were tried in vain.
+        pub tries: i32,
     }
 }
 
-const SYNC: &str =
-    "id, begin_id, end_id, count, by_hand, pass, has_own, has_others, state, reason, begun_at, lease_until, ended_at";
+impl SyncRow {
+    /// Whether its own pass is worked in, and that over the words of others is not.
+    pub fn is_half_done(&self) -> bool {
+        !self.by_hand && self.has_own && self.pass == "others"
+    }
+}
+
+const SYNC: &str = "id, begin_id, end_id, count, by_hand, pass, has_own, has_others, state, reason, begun_at, lease_until, \
+     ended_at, tries";
 
 async fn syncs(lease: &mut Lease, sql: &str, params: Params<'_>) -> Result<Option<SyncRow>, StoreError> {
     let rows = lease.read(sql, params).await.map_err(failed("reading the journal's syncs"))?;
@@ -190,6 +199,20 @@ pub(super) async fn give_up(
          DELETE FROM \"{schema}\".journal_drafts d USING given_up g WHERE d.sync_id = g.id"
     );
     lease.execute(&sql, &[&id, &reason, &at]).await.map(drop).map_err(failed("ending a sync"))
+}
+
+/// Keeps an open sync for so long from others, its session apart; `tried`: one more try came to nothing.
+pub(super) async fn hold(
+    lease: &mut Lease,
+    schema: &str,
+    (id, tried): (Uuid, bool),
+    lease_until: Timestamp,
+) -> Result<(), StoreError> {
+    let sql = format!(
+        "UPDATE \"{schema}\".journal_syncs SET lease_until = $2, request_id = NULL, tries = tries + $3::integer
+         WHERE id = $1 AND state = 'open'"
+    );
+    lease.execute(&sql, &[&id, &lease_until, &i32::from(tried)]).await.map(drop).map_err(failed("holding a sync"))
 }
 
 /// A session begins to work on a pass: what an earlier one wrote in it is forgotten.

@@ -35,6 +35,8 @@ const MOST_CHARACTERS: usize = 60_000;
 const SHOWN: usize = 500;
 /// So many ranges in one run.
 const ROUNDS: usize = 20;
+/// So often the words of others are tried where those of the owner are worked in already.
+const TRIES: i32 = 3;
 
 /// Nothing is to be done, and no model was asked.
 pub(super) const NOTHING: &str = "No conversations to process";
@@ -105,8 +107,14 @@ impl Journals {
         Ok(open.filter(|sync| sync.lease_until > self.clock.now()))
     }
 
-    /// Begins a sync of what is unsummarized, or, by hand, of its first part up to `end`.
-    pub async fn begin_sync(&self, tenant: &TenantId, by_hand: Option<ByHand>) -> Result<Begun, JournalError> {
+    /// Begins a sync of what is unsummarized up to `until`, or, by hand, of the range that was asked for. One that broke
+    /// off behind its own pass goes on: what that pass wrote is the journal's already.
+    pub async fn begin_sync(
+        &self,
+        tenant: &TenantId,
+        by_hand: Option<ByHand>,
+        until: i64,
+    ) -> Result<Begun, JournalError> {
         let schema = self.schema();
         let mut lease = self.lease(tenant).await?;
         let mut tx = lease.begin().await.map_err(StoreError::query("beginning"))?;
@@ -119,13 +127,24 @@ impl Journals {
             if open.lease_until > now && !mine {
                 return Ok(Begun::UnderWay(open));
             }
+            if open.is_half_done() && by_hand.is_none() {
+                let range = (open.begin_id - 1, open.end_id);
+                let said = self.conversation.between(tenant, range, MOST, false).await?;
+                sql::hold(&mut other, schema, (open.id, false), now + LEASE).await?;
+                return Ok(Begun::Sync(open, said));
+            }
+            if open.is_half_done() {
+                drop(tx);
+                self.leave_others_out(tenant, open.id, "a person goes on from there").await?;
+                return Box::pin(self.begin_sync(tenant, by_hand, until)).await;
+            }
             let why = if mine { "a person began another one" } else { "its lease ran out" };
             sql::give_up(&mut other, schema, (open.id, why), now).await?;
         }
         let reached = sql::checkpoints(&mut other, schema, tenant, 1).await?.first().map_or(0, |last| last.end_id);
         let Some(open) = self.conversation.stretch(tenant, reached).await? else { return Ok(Begun::Nothing) };
         let end = match by_hand {
-            None => i64::MAX,
+            None => until,
             Some(ByHand { begin, end, .. }) => {
                 if begin != open.first {
                     let why = format!(
@@ -165,6 +184,7 @@ impl Journals {
             begun_at: now,
             lease_until: now + LEASE,
             ended_at: None,
+            tries: 0,
         };
         sql::begin_sync(&mut tx, schema, &sync).await?;
         tx.commit().await.map_err(StoreError::query("beginning a sync"))?;
@@ -267,23 +287,51 @@ impl Journals {
                 return Err(JournalError::refused("no_sync", how));
             }
         };
-        let mut lease = self.lease(tenant).await?;
-        let mut tx = lease.begin().await.map_err(StoreError::query("beginning"))?;
-        let id = sql::settle(&mut tx, self.schema(), sync.id, &summary).await?;
-        tx.commit().await.map_err(StoreError::query("making a checkpoint"))?;
+        let id = self.settle(tenant, sync.id, &summary).await?;
         let made = self.checkpoints(tenant, 1).await?.into_iter().find(|made| Some(made.id) == id);
         made.ok_or_else(|| StoreError::Unexpected("a checkpoint was not made".into()).into())
     }
 
-    /// Syncs all that is unsummarized, one range after the other. Returns a sentence.
-    pub async fn sync(&self, call: &JobCall<'_>, tenant: &TenantId) -> Result<String, SyncError> {
-        if self.sync_status(tenant).await?.0.unsummarized_count == 0 {
-            return Ok(NOTHING.to_owned());
+    /// Makes a sync's checkpoint, as the daemon.
+    async fn settle(&self, tenant: &TenantId, sync: Uuid, summary: &str) -> Result<Option<i64>, JournalError> {
+        let mut lease = self.lease(tenant).await?;
+        let mut tx = lease.begin().await.map_err(StoreError::query("beginning"))?;
+        let id = sql::settle(&mut tx, self.schema(), sync, summary).await?;
+        tx.commit().await.map_err(StoreError::query("making a checkpoint"))?;
+        Ok(id)
+    }
+
+    /// Ends a sync whose own pass is worked in: the words of others stay in the log alone.
+    async fn leave_others_out(&self, tenant: &TenantId, sync: Uuid, why: &str) -> Result<(), JournalError> {
+        self.settle(tenant, sync, &format!("Not worked in: {why}.")).await.map(drop)
+    }
+
+    /// What becomes of a sync that broke off. Behind its own pass it rests, and goes on with the words of others; where
+    /// these come to nothing again and again, the checkpoint is made without them, so that nobody can hold the journal up.
+    async fn broke_off(&self, tenant: &TenantId, id: Uuid, e: &SyncError) -> Result<(), JournalError> {
+        let (now, schema) = (self.clock.now(), self.schema());
+        let mut lease = self.lease(tenant).await?;
+        let Some(open) = sql::open_sync(&mut lease, schema, tenant).await?.filter(|open| open.id == id) else {
+            return Ok(());
+        };
+        if !open.is_half_done() {
+            return Ok(sql::give_up(&mut lease, schema, (id, &e.to_string()), now).await?);
         }
+        let counts = !matches!(e, SyncError::Model(AskModelError::NotNow(_)));
+        if counts && open.tries + 1 >= TRIES {
+            return self.leave_others_out(tenant, id, &e.to_string()).await;
+        }
+        Ok(sql::hold(&mut lease, schema, (id, counts), now + self.settings.cooldown.0).await?)
+    }
+
+    /// Syncs what is unsummarized as it begins, one range after the other: what is said meanwhile waits for the next
+    /// sync. Returns a sentence.
+    pub async fn sync(&self, call: &JobCall<'_>, tenant: &TenantId) -> Result<String, SyncError> {
+        let Some(until) = self.sync_status(tenant).await?.0.end_id else { return Ok(NOTHING.to_owned()) };
         call.model.ready().await?;
         let mut done = 0;
         for _ in 0..ROUNDS {
-            let (sync, said) = match self.begin_sync(tenant, None).await? {
+            let (sync, said) = match self.begin_sync(tenant, None, until).await? {
                 Begun::Nothing if done == 0 => return Ok(NOTHING.to_owned()),
                 Begun::Nothing => break,
                 Begun::UnderWay(sync) => {
@@ -293,8 +341,7 @@ impl Journals {
                 Begun::Sync(sync, said) => (sync, said),
             };
             if let Err(e) = self.work(call, tenant, sync.clone(), &said).await {
-                let mut lease = self.lease(tenant).await?;
-                sql::give_up(&mut lease, self.schema(), (sync.id, &e.to_string()), self.clock.now()).await?;
+                self.broke_off(tenant, sync.id, &e).await?;
                 return Err(e);
             }
             done += sync.count;

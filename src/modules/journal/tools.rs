@@ -174,6 +174,11 @@ async fn read(call: &ToolCall, journals: &Journals, sync: Option<SyncRow>) -> Re
     let Read { file, others } = call.parse()?;
     let file = FileName::read(&file)
         .ok_or_else(|| ToolError::refused("no_such_file", format!("There is no file `{file}` in the journal.")))?;
+    if others && sync.as_ref().is_some_and(is_own) {
+        let why = "This sync is over the words of the owner and the house, and its summary is told to every session: those of \
+                   others are worked in apart.";
+        return Err(ToolError::refused("untrusted", why));
+    }
     let tenant = &call.context().tenant_id;
     let journal = match &sync {
         Some(sync) => journals.drafted(tenant, sync, trust_of(sync)).await?,
@@ -197,9 +202,14 @@ async fn read(call: &ToolCall, journals: &Journals, sync: Option<SyncRow>) -> Re
         "entries_of_others_left_out": left_out}))
 }
 
+/// Whether a pass is over the words of the owner and the house.
+fn is_own(sync: &SyncRow) -> bool {
+    sync.pass == "own"
+}
+
 /// How far what a pass writes is believed at most.
 fn trust_of(sync: &SyncRow) -> Trust {
-    if sync.pass == "own" { Trust::System } else { Trust::Stranger }
+    if is_own(sync) { Trust::System } else { Trust::Stranger }
 }
 
 /// Adds to what a sync wrote.
@@ -268,6 +278,11 @@ async fn checkpoint(call: &ToolCall, journals: &Journals, sync: Option<SyncRow>)
     let mut lease = call.lease().await?;
     let mut tx = call.begin(&mut lease).await?;
     let trust = sql::lock_for(&mut tx).await?.min(trust_of(&sync));
+    if is_own(&sync) && trust < Trust::System {
+        tx.rollback().await?;
+        let why = "This session was shown words of others, so its summary can't be told to every session. Another one begins anew.";
+        return Err(ToolError::refused("untrusted", why));
+    }
     let before = journals.load(tenant, Files::All).await?;
     let mut after = before.clone();
     let drafts = sql::drafts(&mut journals.lease(tenant).await?, journals.schema(), &sync).await?;
@@ -277,7 +292,7 @@ async fn checkpoint(call: &ToolCall, journals: &Journals, sync: Option<SyncRow>)
         sql::apply_for(&mut tx, &Step::of_sync(call.session(), trust), &changes).await?;
     }
     base::crash::point("journal.before_checkpoint");
-    let next = (sync.pass == "own" && sync.has_others).then_some("others");
+    let next = (is_own(&sync) && sync.has_others).then_some("others");
     let made = sql::settle_for(&mut tx, (sync.id, &summary, next), call.session()).await?;
     tx.commit().await?;
     base::crash::point("journal.checkpoint_made");

@@ -260,9 +260,9 @@ fn offered(wanted: &str, dialog: &Dialog) -> Option<(String, Option<String>)> {
 }
 
 /// `{{last_result}}`, `{{result.0}}`, `{{result.0./json/pointer}}`, and `{{match.1}}` for a group of the conversation's
-/// pattern; each with `|otherwise` if wanted.
+/// pattern, or `{{number.1}}` where an argument is to be a number; each with `|otherwise` if wanted.
 static REFERENCE: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"\{\{\s*(?:last_result|result\.(\d+)|match\.(?<group>\d+))(?:\.?(?<pointer>/[^}|\s]*))?\s*(?:\|(?<otherwise>[^}]*))?\}\}")
+    Regex::new(r"\{\{\s*(?:last_result|result\.(\d+)|(?:match|(?<number>number))\.(?<group>\d+))(?:\.?(?<pointer>/[^}|\s]*))?\s*(?:\|(?<otherwise>[^}]*))?\}\}")
         .expect("the pattern is fixed and tested")
 });
 
@@ -299,6 +299,7 @@ fn refer(found: &Captures<'_>, said: &Said<'_>) -> Result<Value, String> {
         (given, _) => number(given).and_then(|n| Some(said.matched?.get(n)?.as_str())),
     };
     let value = result.and_then(|text| match found.name("pointer") {
+        None if found.name("number").is_some() => text.parse::<i64>().ok().map(Value::from),
         None => Some(Value::String(text.to_owned())),
         Some(pointer) => serde_json::from_str::<Value>(text).ok()?.pointer(pointer.as_str()).cloned(),
     });
@@ -348,10 +349,14 @@ mod tests {
     #[test]
     fn references_take_values_and_types() {
         let results = ["{\"value\":{\"kg\":81.4},\"none\":null}", "plain"];
-        let matched = Regex::new("go to (\\w+)").unwrap();
-        let matched = matched.captures("please go to bed");
+        let matched = Regex::new("go to (\\w+)(?: at (\\d+))?").unwrap();
+        let matched = matched.captures("please go to bed at 9");
         let results = Said { results: &results, matched: matched.as_ref() };
-        assert_eq!(fill("off to {{match.1}}, {{match.2|now}}", &results), "off to bed, now");
+        assert_eq!(fill("off to {{match.1}}, {{match.3|now}}", &results), "off to bed, now");
+        assert_eq!(
+            fill_value(&json!({"at": "{{number.2}}", "text": "{{match.2}}"}), &results),
+            json!({"at": 9, "text": "9"})
+        );
         assert_eq!(fill("{{last_result}} / {{ result.1 }}", &results), "plain / plain");
         assert_eq!(fill("{{result.0./value/kg}} kg", &results), "81.4 kg");
         assert_eq!(fill("{{result.0/value/kg}}", &results), "81.4");

@@ -7,6 +7,7 @@ mod fake;
 pub mod hostile_mail;
 mod household;
 mod invariants;
+pub mod journal;
 pub mod mail_server;
 pub mod mailbox;
 mod mcp;
