@@ -64,9 +64,9 @@ impl FileName {
         Self(if n == 0 { format!("sessions/{day}.md") } else { format!("sessions/{day}-{n}.md") })
     }
 
-    /// Where what is taken out of this file goes.
-    pub fn archived(&self) -> Self {
-        Self(format!("archive/{}.md", self.stem().replace('/', "-")))
+    /// Where what is taken out of this file goes; `n`: which of several.
+    pub fn archived(&self, n: u32) -> Self {
+        Self(if n == 0 { format!("archive/{}.md", self.stem()) } else { format!("archive/{}-{n}.md", self.stem()) })
     }
 
     pub fn as_str(&self) -> &str {

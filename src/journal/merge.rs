@@ -33,6 +33,12 @@ pub fn merge(written: &str, edited: &str, now: &Document, trust: Trust) -> Merge
     let mut conflicts = Vec::new();
     for edit in edits(&was, &is) {
         let new = is[edit.to.clone()].iter().map(|text| Section::edited(text, trust)).collect::<Vec<_>>();
+        // A kill may have come between the rows that took this in and the note that says so: it is not taken in twice.
+        let came = |text: &&str| ours.contains(text) && !was.contains(text);
+        let is_taken = !edit.to.is_empty() && edit.from.clone().all(|at| place[at].is_none());
+        if is_taken && is[edit.to.clone()].iter().all(came) {
+            continue;
+        }
         let lost: Vec<usize> = edit.from.clone().filter(|at| place[*at].is_none()).collect();
         for at in edit.from.clone().filter_map(|at| place[at]) {
             sections[at] = None;
@@ -207,6 +213,15 @@ mod tests {
         let merged = merge(BASE, &BASE.replace("### A\na\n\n", ""), &now, Trust::Owner);
         assert!(merged.document.text().contains("from a sync"));
         assert_eq!(merged.conflicts.len(), 1);
+    }
+
+    #[test]
+    fn an_edit_that_is_in_already_is_not_taken_in_twice() {
+        let mut now = doc(BASE);
+        now.sections.push(Section::new("### E\nnew in the journal\n", Trust::System));
+        let edited = BASE.replace("# P\n", "# Projects\n").replace("### B\nb\n\n", "") + "### D\nd\n";
+        let once = merge(BASE, &edited, &now, Trust::Owner);
+        assert_eq!(merge(BASE, &edited, &once.document, Trust::Owner).document.text(), once.document.text());
     }
 
     /// No line of either side is ever lost, whatever both did.

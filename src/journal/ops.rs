@@ -22,6 +22,8 @@ const LONGEST_TEXT: usize = 4000;
 const LONGEST_EVENT: usize = 1000;
 /// What a reference file never grows over; [`REFERENCE_BUDGET`] is what it should have.
 const REFERENCE_LIMIT: usize = 2 * REFERENCE_BUDGET;
+/// An archive larger than this is full, and another one begins.
+const ARCHIVE_SIZE: usize = 256 * 1024;
 /// What a day's log never grows over.
 const LOG_LIMIT: usize = 256 * 1024;
 
@@ -299,7 +301,9 @@ fn archive(journal: &mut Documents, file: &FileName, title: &str, by: By) -> Res
 
 /// Moves a section that was taken out of a file to the end of that file's archive.
 pub fn put_into_archive(journal: &mut Documents, file: &FileName, section: Section) {
-    let archive = journal.open(&file.archived());
+    let full = |n: &u32| journal.text(&file.archived(*n)).len() > ARCHIVE_SIZE;
+    let n = (0..).find(|n| !full(n)).unwrap_or(0);
+    let archive = journal.open(&file.archived(n));
     if archive.sections.is_empty() {
         archive.sections.push(Section::new(format!("# Archive of {file}\n\n"), Trust::System));
     }

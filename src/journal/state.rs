@@ -95,7 +95,7 @@ fn archive_settled(journal: &mut Documents, file: &FileName, most: usize) -> Str
         moved += 1;
     }
     let left = journal.text(file).len();
-    let archive = file.archived();
+    let archive = file.archived(0);
     match (moved, left > most) {
         (0, _) => {
             format!("{file} has {left} bytes and may have {most}, and nothing in it is settled: archive what is old.")
@@ -137,7 +137,7 @@ mod tests {
         let found = check(&mut journal);
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(journal.text(&decisions).len() <= crate::file::REFERENCE_BUDGET);
-        assert!(journal.text(&decisions).contains("D99") && journal.text(&decisions.archived()).contains("D0\n"));
+        assert!(journal.text(&decisions).contains("D99") && journal.text(&decisions.archived(0)).contains("D0\n"));
         let after: usize = journal.iter().map(|(_, document)| document.text().lines().count()).sum();
         assert_eq!(after, lines + 2, "the archive's heading came, and nothing went");
         assert_eq!(check(&mut journal), Vec::<String>::new());

@@ -77,7 +77,7 @@ async fn what_was_said_is_worked_in_and_the_next_session_knows_it() {
     let lines: Vec<&str> = conversations.lines().collect();
     assert_eq!(lines.len() as i64, made[0].count, "{conversations}");
     assert!(
-        lines[0].starts_with(&format!("[{first}] [20")) && lines[0].ends_with("IN (chat:owner): garden task 1"),
+        lines[0].starts_with(&format!("[{first}] [20")) && lines[0].ends_with("IN (chat:cli): garden task 1"),
         "{}",
         lines[0]
     );
@@ -221,6 +221,7 @@ async fn ordinary_sessions_keep_things_at_once_and_within_bounds() {
                JOIN general.journal_changes c ON c.id = s.begun WHERE s.text LIKE '### Tea%'";
     let row = db.query_one(sql, &[]).await.expect("the section");
     let row: (String, String, String, bool) = (row.get(0), row.get(1), row.get(2), row.get(3));
+    // The owner's session is told the house's words as it starts, so it is believed as the house.
     assert_eq!(row, ("call".to_owned(), "journal_write".to_owned(), "system".to_owned(), true));
 }
 

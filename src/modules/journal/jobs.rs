@@ -185,11 +185,16 @@ impl Background for Watch {
         let failed = |e: JournalError| TaskError(e.to_string());
         journals.init(&tenant, "butlerd").await.map_err(failed)?;
         journals.look(&tenant).await.map_err(failed)?;
+        // A run that could not begin leaves no sync behind: without this one would be asked for at every look.
+        let mut rests_until = None;
         loop {
+            let rested = rests_until.is_none_or(|until| until <= journals.clock.now());
             if journals.settings.sync == super::Sync::Auto
+                && rested
                 && journals.is_due(&tenant).await.map_err(|e| TaskError(e.to_string()))?
                 && journals.request_sync(&tenant).await.map_err(|e| TaskError(e.to_string()))? == Some(true)
             {
+                rests_until = Some(journals.clock.now() + journals.settings.cooldown.0);
                 self.due.notify_one();
             }
             tokio::select! {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::clean;
-use super::said::Injected;
+use super::injection::Injected;
 
 pub const CHEAT_SHEET: &str = "OPERATIONAL CHEAT SHEET";
 pub const PROJECT_CONTEXT: &str = "PROJECT CONTEXT";

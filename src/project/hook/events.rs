@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::injection::{Injection, ProjectPart};
 use super::input::Input;
-use super::said::{Injection, ProjectPart};
 use super::worker::Report;
 use super::{DEADLINE, Daemon, HookError, STOP_DEADLINE, Surroundings};
 use super::{block, clean, commit, recent, stop};

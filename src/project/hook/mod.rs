@@ -9,6 +9,7 @@ mod clean;
 mod commit;
 mod events;
 mod extract;
+mod injection;
 mod input;
 mod journal;
 mod json;
@@ -31,8 +32,8 @@ use crate::connection::{Connection, ConnectionError};
 use crate::place::{PlaceError, ProjectPlace};
 use crate::rules;
 use events::{Event, Work};
+use injection::ProjectPart;
 use input::Input;
-use said::ProjectPart;
 use state::StateDirectory;
 use worker::{Outcome, Worker};
 

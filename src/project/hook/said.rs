@@ -1,6 +1,5 @@
 //! What a hook says, and whom it tells that this was printed.
 
-use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -9,42 +8,12 @@ use uuid::Uuid;
 
 use super::block;
 use super::events::Event;
+use super::injection::Injection;
 use crate::connection::Connection;
 use crate::place::ProjectPlace;
 
 /// So long a hook that has printed waits to be heard.
 const CONFIRMATION: Duration = Duration::from_millis(2);
-
-/// What project memory says at an event.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct ProjectPart {
-    pub text: String,
-    pub told: Injection,
-}
-
-/// Which memories stand in a text, and which session is told them.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Injection {
-    pub session: String,
-    pub memories: Vec<Injected>,
-}
-
-/// A memory that the daemon gave to be told.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Injected {
-    pub id: Uuid,
-    /// The line that tells it. None: nothing of it can be shown, now or later.
-    pub line: Option<String>,
-}
-
-impl Injection {
-    /// The memories whose lines stand in what is printed. Where there was no room for one, the session was not told it.
-    fn standing_in(&self, text: &str) -> Vec<Uuid> {
-        let lines: HashSet<&str> = text.lines().collect();
-        let stands = |memory: &&Injected| memory.line.as_deref().is_none_or(|line| lines.contains(line));
-        self.memories.iter().filter(stands).map(|memory| memory.id).collect()
-    }
-}
 
 /// What a hook says.
 pub struct Said {
@@ -98,6 +67,7 @@ impl Said {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hook::injection::Injected;
 
     #[test]
     fn what_had_no_room_was_not_told() {

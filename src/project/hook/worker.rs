@@ -4,7 +4,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Instant;
 
 use super::HookError;
-use super::said::ProjectPart;
+use super::injection::ProjectPart;
 
 /// What a thread that works says to the one that watches the clock.
 pub enum Report<T = ProjectPart> {

@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::events::{Event, perform, work};
+use super::injection::{Injection, ProjectPart};
 use super::input::Input;
-use super::said::{Injection, ProjectPart};
 use super::state::StateDirectory;
 use super::worker::{Report, Worker};
 use super::{Daemon, HookError, Surroundings, block, missed};
