@@ -97,8 +97,8 @@ fn common(one: &[&str], other: &[&str]) -> Vec<Option<usize>> {
     // What is alike at both ends needs no table, and mostly that is all.
     let head = one.iter().zip(other).take_while(|(a, b)| a == b).count();
     let tail = one[head..].iter().rev().zip(other[head..].iter().rev()).take_while(|(a, b)| a == b).count();
-    for at in 0..head {
-        place[at] = Some(at);
+    for (at, there) in place.iter_mut().enumerate().take(head) {
+        *there = Some(at);
     }
     for back in 1..=tail {
         place[one.len() - back] = Some(other.len() - back);

@@ -96,12 +96,12 @@ mod tests {
             for hour in 0..24 * 1000 {
                 let now = (start + hour.hours()).to_zoned(zone.clone()).datetime();
                 seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-                if (seed >> 33) % 7 == 0 {
+                if (seed >> 33).is_multiple_of(7) {
                     let text = format!("line {lines} of {}", now.date());
                     apply(&mut journal, &Op::Log { text }, By { trust: Trust::Owner, now, migrates: false }).unwrap();
                     lines += 1;
                 }
-                if (seed >> 40) % 5 != 0 && now.hour() == 0 {
+                if !(seed >> 40).is_multiple_of(5) && now.hour() == 0 {
                     rotate(&mut journal, now.date());
                 }
             }

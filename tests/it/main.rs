@@ -70,6 +70,7 @@ mod inbox;
 mod injections;
 mod isolation;
 mod journal;
+mod journal_clients;
 mod journal_crash;
 mod journal_files;
 mod journal_injection;

@@ -23,14 +23,14 @@ const SERVER: &str = "wt-tools";
 const LONGEST: Duration = Duration::from_secs(180);
 
 /// So often a busy machine may be too slow for a hook.
-const ROUNDS: usize = 10;
+pub const ROUNDS: usize = 10;
 
 /// An assistant in a developer's repository.
-struct Assistant<'a> {
-    developer: Developer<'a>,
+pub struct Assistant<'a> {
+    pub developer: Developer<'a>,
     program: PathBuf,
     /// What it is told beside the developer's own environment.
-    environment: Vec<(&'static str, String)>,
+    pub environment: Vec<(&'static str, String)>,
 }
 
 impl<'a> Assistant<'a> {
@@ -55,7 +55,7 @@ impl<'a> Assistant<'a> {
     }
 
     /// Runs a program as the developer would, with nothing to read, and returns what it printed.
-    async fn run(&self, program: &Path, args: &[&str]) -> String {
+    pub async fn run(&self, program: &Path, args: &[&str]) -> String {
         let environment = self.environment.iter().map(|(name, value)| (name, value));
         let mut command = self.developer.command(program, args);
         command.envs(environment).stdin(Stdio::null());
@@ -69,7 +69,7 @@ impl<'a> Assistant<'a> {
     }
 
     /// Registers the memory with this assistant: everything at once, and nothing once more.
-    async fn init(&self, name: &str) {
+    pub async fn init(&self, name: &str) {
         let args = ["project", "init", "--assistant", name, "--json"];
         for is_first in [true, false] {
             let text = self.run(butlerd(), &args).await;
@@ -98,7 +98,7 @@ impl<'a> Assistant<'a> {
     }
 
     /// Says something to Claude Code, and returns its final answer.
-    async fn claude(&self, prompt: &str, session: &[&str]) -> String {
+    pub async fn claude(&self, prompt: &str, session: &[&str]) -> String {
         let mut args = vec!["-p", prompt, "--model", "claude-sonnet-4-5", "--output-format", "json"];
         args.extend(["--permission-mode", "dontAsk", "--allowedTools", "mcp__wt-tools__*"]);
         args.extend(session);
@@ -147,7 +147,8 @@ fn of_claude() -> Value {
     ])
 }
 
-fn claude<'a>(test: &str, household: &'a Household, model: &ScriptedModel) -> Option<Assistant<'a>> {
+/// Claude Code on this model.
+pub fn claude<'a>(test: &str, household: &'a Household, model: &ScriptedModel) -> Option<Assistant<'a>> {
     let home = household.path().join("claude").display().to_string();
     let environment = vec![
         ("CLAUDE_CONFIG_DIR", home),

@@ -134,7 +134,7 @@ impl Journals {
                 return Ok(Begun::Sync(open, said));
             }
             if open.is_half_done() {
-                drop(tx);
+                tx.rollback().await.map_err(StoreError::query("letting the journal go"))?;
                 self.leave_others_out(tenant, open.id, "a person goes on from there").await?;
                 return Box::pin(self.begin_sync(tenant, by_hand, until)).await;
             }

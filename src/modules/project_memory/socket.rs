@@ -43,7 +43,7 @@ impl Answers for ProjectAnswers {
                     }
                 })
             }
-            Err(WriteError::Refused { code, message }) => Reply::refused(&code, message),
+            Err(WriteError::Refused { code, message }) => Reply::refused(code, message),
             Err(WriteError::Store(e)) => {
                 tracing::warn!(op = request.op, error = %e, "a project's memory was asked in vain");
                 let why = "The memory can't be reached right now; nothing was done. `butlerd status` says why.";

@@ -10,15 +10,20 @@ use super::Household;
 
 /// A household with the butler `workshop`.
 pub fn with_workshop() -> Household {
-    let household = Household::few();
-    let roster = household.roster();
-    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("roster/.workshop");
-    for file in std::fs::read_dir(shipped).expect("the shipped butler").flatten() {
-        let to = roster.join("workshop").join(file.file_name());
-        std::fs::create_dir_all(to.parent().expect("a parent")).expect("the directory");
-        std::fs::copy(file.path(), to).expect("the file");
+    Household::few().and_workshop()
+}
+
+impl Household {
+    /// The same with the butler `workshop`.
+    pub fn and_workshop(self) -> Self {
+        let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("roster/.workshop");
+        for file in std::fs::read_dir(shipped).expect("the shipped butler").flatten() {
+            let to = self.roster().join("workshop").join(file.file_name());
+            std::fs::create_dir_all(to.parent().expect("a parent")).expect("the directory");
+            std::fs::copy(file.path(), to).expect("the file");
+        }
+        self
     }
-    household
 }
 
 /// A developer at a directory, with a household's daemon.

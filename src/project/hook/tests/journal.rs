@@ -155,7 +155,7 @@ fn what_was_printed_is_confirmed_and_nothing_else() {
         machine.printed()
     };
     let both = json!({"session": "a", "ids": [FIRST, "0193c5a2-7e22-7000-8000-000000000000"]});
-    assert_eq!(told(Some(CORE)), [both.clone()]);
+    assert_eq!(told(Some(CORE)), std::slice::from_ref(&both));
     // Of two memories one has room after core memory; then none has.
     let long = |length: usize| -> &'static str { "c".repeat(length).leak() };
     assert_eq!(told(Some(long(9_700))), [json!({"session": "a", "ids": [FIRST]})]);
