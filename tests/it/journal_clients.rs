@@ -102,14 +102,6 @@ impl Household {
     }
 
     /// Where a file of the journal lies.
-    fn journal_file(&self, file: &str) -> PathBuf {
-        self.data().join("journal/owner").join(GENERAL).join(file)
-    }
-
-    fn text_of(&self, file: &str) -> String {
-        std::fs::read_to_string(self.journal_file(file)).unwrap_or_else(|e| panic!("{file}: {e}"))
-    }
-
     /// Each file is what the rows say, byte by byte.
     fn files_and_rows_agree(&self) {
         let status = self.journal_json(&["status"]);
@@ -118,7 +110,7 @@ impl Household {
         assert!(files.len() >= 6, "{status}");
         for file in files.iter().filter_map(|file| file["file"].as_str()) {
             let row = self.journal_json(&["show", file]);
-            assert_eq!(row["text"], self.text_of(file), "{file}");
+            assert_eq!(row["text"], self.journal_file(file), "{file}");
         }
     }
 
@@ -127,9 +119,9 @@ impl Household {
         let (begin, end) = (begin.to_string(), end.to_string());
         let range = self.journal(&["sync", "--begin", &begin, "--end", &end]);
         assert!(range.ends_with(&format!("=== END ===\nRange: {begin} to {end}\n")), "{range}");
-        let before = self.text_of("core.md");
+        let before = self.journal_file("core.md");
         assert!(before.contains(from), "{before}");
-        std::fs::write(self.journal_file("core.md"), before.replace(from, to)).expect("the edit");
+        std::fs::write(self.journal_path("core.md"), before.replace(from, to)).expect("the edit");
         let accepted = self.journal_json(&["accept", "--yes"]);
         assert_eq!(accepted, json!({"taken": ["core.md"], "conflicts": [], "changed": []}));
         self.journal(&["checkpoint", &end, "--summary", summary]);
@@ -193,9 +185,11 @@ async fn claude_code_works_conversations_in_and_the_next_session_begins_with_the
     assert_eq!([made("start_id"), made("end_id"), made("count")], [&json!(first), &json!(last), &json!(2 * TASKS)]);
     assert_eq!(made("summary"), SUMMARY);
     household.files_and_rows_agree();
-    let decisions = household.text_of("reference/decisions.md");
+    let decisions = household.journal_file("reference/decisions.md");
     in_order(&decisions, &["The fence\n- **Decision:** The fence is of oak.", "- **Status:** active\n"]);
-    assert!(household.text_of("sessions/today.md").contains("- I am general, and 35 tasks in the garden were noted\n"));
+    assert!(
+        household.journal_file("sessions/today.md").contains("- I am general, and 35 tasks in the garden were noted\n")
+    );
 
     // The next session begins with it, and asks for no other sync.
     told(&daemon, "garden task 99").await;
@@ -327,7 +321,7 @@ async fn claude_code_begins_with_the_journal_as_the_household_s_own_sessions_do(
 
     let (sent, text) = person.started("little was said").await;
     assert!(
-        text.starts_with(&format!("{CORE}\n\n{}\n\n{END_CORE}\n\n", household.text_of("core.md").trim())),
+        text.starts_with(&format!("{CORE}\n\n{}\n\n{END_CORE}\n\n", household.journal_file("core.md").trim())),
         "{text}"
     );
     in_order(&text, &["a fence is planned.\n", END_CORE, "[Last Checkpoint Summary] Focus: a fence is planned."]);
