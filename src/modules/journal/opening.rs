@@ -106,7 +106,8 @@ impl SessionLines for JournalLines {
                     first: core,
                     notes: true,
                     text,
-                    seen: Trust::System,
+                    // The house's own words lower nobody.
+                    seen: Trust::Owner,
                 })
             }
             Err(e) => {
