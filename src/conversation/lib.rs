@@ -178,17 +178,12 @@ impl ConversationReader {
         }
     }
 
-    /// What there is behind `place` for the butler; `None`: nothing. As [`ConversationReader::stretch_to`] without end.
-    pub async fn stretch(&self, tenant: &TenantId, place: i64) -> Result<Option<Stretch>, StoreError> {
-        self.stretch_to(tenant, place, i64::MAX).await
-    }
-
-    /// What there is for the butler behind `place` and up to `end`. The daemon looks, not the butler, so this lowers
+    /// What there is behind `place` for the butler; `None`: nothing. The daemon looks, not the butler, so this lowers
     /// nobody's trust: it tells numbers alone.
-    pub async fn stretch_to(&self, tenant: &TenantId, place: i64, end: i64) -> Result<Option<Stretch>, StoreError> {
+    pub async fn stretch(&self, tenant: &TenantId, place: i64) -> Result<Option<Stretch>, StoreError> {
         self.log.order().await?;
         let mut lease = self.log.db.shared(tenant).await?;
-        sql::stretch(&mut lease, tenant, self.own(), place, end).await
+        sql::stretch(&mut lease, tenant, self.own(), place).await
     }
 
     /// What was said behind `place` and up to `end`, at most so much of it, read by the daemon: whoever hands it on

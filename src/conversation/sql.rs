@@ -161,27 +161,26 @@ pub(super) async fn before(
     Ok(rows.iter().map(Entry::from).collect())
 }
 
-/// What there is behind a place and up to another, for a butler or for whoever reads all, without what the daemon itself
+/// What there is behind a place, for a butler or for whoever reads all, without what the daemon itself
 /// tells the owner. As the daemon.
 pub(super) async fn stretch(
     lease: &mut Lease,
     tenant: &TenantId,
     butler: Option<&str>,
     place: i64,
-    end: i64,
 ) -> Result<Option<Stretch>, StoreError> {
     let tenant = tenant.as_str();
     let found = match butler {
         Some(butler) => {
             let sql =
                 "SELECT min(r.id) AS first, max(r.id) AS last, count(*) AS count FROM shared.conversation_readers r
-                       WHERE r.tenant_id = $1 AND r.butler = $4 AND r.id > $2 AND r.id <= $3";
-            lease.read(sql, &[&tenant, &place, &end, &butler]).await
+                       WHERE r.tenant_id = $1 AND r.butler = $3 AND r.id > $2";
+            lease.read(sql, &[&tenant, &place, &butler]).await
         }
         None => {
             let sql = "SELECT min(c.id) AS first, max(c.id) AS last, count(*) AS count FROM shared.conversation c
-                       WHERE c.tenant_id = $1 AND c.id > $2 AND c.id <= $3 AND c.kind <> 'notice'";
-            lease.read(sql, &[&tenant, &place, &end]).await
+                       WHERE c.tenant_id = $1 AND c.id > $2 AND c.kind <> 'notice'";
+            lease.read(sql, &[&tenant, &place]).await
         }
     };
     let found = found.map_err(failed())?;
@@ -191,7 +190,7 @@ pub(super) async fn stretch(
     Ok(found.first().and_then(stretch))
 }
 
-/// The entries of [`stretch`], in order. As the daemon.
+/// The entries of [`stretch`] up to `end`, in order. As the daemon.
 pub(super) async fn between(
     lease: &mut Lease,
     tenant: &TenantId,

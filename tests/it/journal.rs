@@ -221,8 +221,8 @@ async fn ordinary_sessions_keep_things_at_once_and_within_bounds() {
                JOIN general.journal_changes c ON c.id = s.begun WHERE s.text LIKE '### Tea%'";
     let row = db.query_one(sql, &[]).await.expect("the section");
     let row: (String, String, String, bool) = (row.get(0), row.get(1), row.get(2), row.get(3));
-    // The owner's session is told the house's words as it starts, so it is believed as the house.
-    assert_eq!(row, ("call".to_owned(), "journal_write".to_owned(), "system".to_owned(), true));
+    // What the journal tells at the start lowers nobody.
+    assert_eq!(row, ("call".to_owned(), "journal_write".to_owned(), "owner".to_owned(), true));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -336,6 +336,9 @@ async fn by_hand_no_range_is_left_out_or_summarized_twice() {
     assert_eq!(count(&db, "journal_syncs").await, 0, "none of it began anything");
     let half: Range = household.told(Op::Range { begin: first, end: ids[19], all: false });
     assert_eq!((half.conversations.lines().count(), half.state[0].file.as_str()), (20, "core.md"));
+    // A range that is refused leaves it open.
+    assert_eq!(household.refused(Op::Range { begin: ids[5], end: last, all: false }).0, "bad_range");
+    assert_eq!(count(&db, "journal_syncs WHERE state = 'open'").await, 1);
     // While it is open, nobody is told to summarize.
     assert_eq!(household.told::<Threshold>(Op::Threshold).action, None);
     let make = |end: i64, summary: &str| Op::Checkpoint { end, summary: summary.to_owned() };

@@ -211,5 +211,18 @@ async fn by_hand_the_words_of_others_change_no_core_memory() {
         assert_eq!(count(&db, sql).await, 0, "{edits}: it is believed as a stranger");
         let start: Start = household.told(Op::Start);
         assert!(!format!("{start:?}").contains("EVIL"), "{edits}: {start:?}");
+        // Nor later: what was edited before the checkpoint never becomes the owner's by it, or by another sync.
+        for op in [Op::Checkpoint { end, summary: "Much was said.".to_owned() }, Op::Range { begin, end, all: false }] {
+            let (code, why) = household.refused(op);
+            assert!(code == "edited" && why.starts_with("core.md was edited"), "{edits}: {code} {why}");
+        }
+        std::fs::write(household.journal_path("core.md"), &rows["core.md"]).expect("the edit is undone");
+        household.told::<Value>(Op::Checkpoint { end, summary: "Much was said.".to_owned() });
+        let text = household.journal_file("core.md").replace("None yet.", "The shed's plan.");
+        std::fs::write(household.journal_path("core.md"), text).expect("an edit of the owner");
+        let later: Vec<journal::wire::Edit> = household.told(Op::Edits);
+        household.told::<Value>(Op::Accept { edits: later.into_iter().map(|edit| edit.id).collect() });
+        let start: Start = household.told(Op::Start);
+        assert!(start.core.is_some_and(|core| core.contains("The shed's plan.")), "{edits}: it is the owner's");
     }
 }

@@ -151,7 +151,7 @@ impl Journals {
     pub async fn request_sync(&self, tenant: &TenantId) -> Result<Option<bool>, StoreError> {
         let mut lease = self.lease(tenant).await?;
         let mut tx = lease.begin().await.map_err(StoreError::query("beginning"))?;
-        let run = request_run_of_house(&mut tx, self.schema(), tenant, SYNC).await?;
+        let run = request_run_of_house(&mut tx, self.schema(), SYNC).await?;
         tx.commit().await.map_err(StoreError::query("asking for a run"))?;
         Ok(run.map(|run| !run.under_way))
     }

@@ -131,12 +131,11 @@ impl Journals {
         let texts: Vec<(FileName, Option<String>)> =
             files.into_iter().map(|file| (file.clone(), journal.get(&file).map(Document::text))).collect();
         let on_disk = self.files(tenant);
-        let written = tokio::task::spawn_blocking(move || {
+        let written = blocking(move || {
             on_disk.prepare()?;
             texts.iter().try_for_each(|(file, text)| on_disk.write(file, text.as_deref()).map(drop))
         });
-        let written = written.await.map_err(std::io::Error::other).and_then(|written| written);
-        if let Err(e) = written {
+        if let Err(e) = written.await {
             tracing::warn!(butler = %self.butler, error = %e, "the journal's files can't be written; its rows are as they are to be");
         }
     }
@@ -208,13 +207,31 @@ impl Journals {
         Ok(edited.filter_map(edit).collect())
     }
 
-    /// How far an edit is believed: as the owner, unless it is made in a sync by hand that was shown words of others.
+    /// How far an edit is believed: as the owner, unless the last sync by hand was shown words of others and made no
+    /// checkpoint, which it can't while there are edits ([`Journals::no_edits_of_others`]).
     pub async fn trust_of_edits(&self, tenant: &TenantId) -> Result<Trust, StoreError> {
-        let open = self.under_way(tenant).await?;
-        Ok(match open {
-            Some(sync) if sync.by_hand && sync.pass == "others" => Trust::Stranger,
+        let last = sql::last_by_hand(&mut self.lease(tenant).await?, self.schema(), tenant).await?;
+        Ok(match last {
+            Some(sync) if sync.pass == "others" && sync.state != "done" => Trust::Stranger,
             _ => Trust::Owner,
         })
+    }
+
+    /// Refuses what would make the owner's words of edits that may be made of others'.
+    pub async fn no_edits_of_others(&self, tenant: &TenantId) -> Result<(), JournalError> {
+        if self.trust_of_edits(tenant).await? == Trust::Owner {
+            return Ok(());
+        }
+        let edited: Vec<String> = self.edits(tenant).await?.into_iter().map(|edit| edit.id.file).collect();
+        if edited.is_empty() {
+            return Ok(());
+        }
+        let why = format!(
+            "{} was edited in a sync that was shown words of others. First take the edits in (butlerd journal accept) or undo \
+             them; an edit of core.md has to be undone, and can be made again after the checkpoint.",
+            edited.join(", ")
+        );
+        Err(JournalError::refused("edited", why))
     }
 
     /// Takes edits in as far as the files are as they were shown. `trust`: how far whoever edited is believed.

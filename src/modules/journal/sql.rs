@@ -6,6 +6,7 @@ use ::journal::documents::{Change, Document, Documents};
 use ::journal::file::FileName;
 use ::journal::ops::Op;
 use ::journal::section::Section;
+use ::journal::wire::Checkpoint;
 use base::{RequestId, SessionId, TenantId, Trust};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -162,6 +163,18 @@ pub(super) async fn sync_of(
     syncs(lease, &sql, &[&tenant.as_str(), &request.0]).await
 }
 
+/// The sync by hand that began last.
+pub(super) async fn last_by_hand(
+    lease: &mut Lease,
+    schema: &str,
+    tenant: &TenantId,
+) -> Result<Option<SyncRow>, StoreError> {
+    let sql = format!(
+        "SELECT {SYNC} FROM \"{schema}\".journal_syncs WHERE tenant_id = $1 AND by_hand ORDER BY begun_at DESC, id DESC LIMIT 1"
+    );
+    syncs(lease, &sql, &[&tenant.as_str()]).await
+}
+
 /// The sync that ended last.
 pub(super) async fn last_sync(
     lease: &mut Lease,
@@ -245,7 +258,7 @@ fn settle_sql(schema: Option<&str>) -> String {
     format!("SELECT {schema}journal_settle($1, $2, $3, $4) AS checkpoint")
 }
 
-fn checkpoint(row: Option<&Row>) -> Option<i64> {
+fn checkpoint_id(row: Option<&Row>) -> Option<i64> {
     row.and_then(|row| row.get("checkpoint"))
 }
 
@@ -255,7 +268,7 @@ pub(super) async fn settle_for(
     session: Option<SessionId>,
 ) -> Result<Option<i64>, ToolError> {
     let params: Params<'_> = &[&sync, &summary, &next, &session.map(|id| id.0)];
-    Ok(checkpoint(tx.query(&settle_sql(None), params).await?.first()))
+    Ok(checkpoint_id(tx.query(&settle_sql(None), params).await?.first()))
 }
 
 pub(super) async fn settle(
@@ -266,24 +279,11 @@ pub(super) async fn settle(
 ) -> Result<Option<i64>, StoreError> {
     let params: Params<'_> = &[&sync, &summary, &None::<&str>, &None::<Uuid>];
     let rows = tx.query(&settle_sql(Some(schema)), params).await.map_err(failed("making a checkpoint"))?;
-    Ok(checkpoint(rows.first()))
+    Ok(checkpoint_id(rows.first()))
 }
 
 /// Adds to what a pass wrote.
 pub(super) const ADD_DRAFT: &str = "INSERT INTO journal_drafts (sync_id, pass, op) VALUES ($1, $2, $3)";
-
-store::row! {
-    /// A checkpoint.
-    #[derive(Clone, PartialEq, Eq, Debug)]
-    pub(super) struct CheckpointRow {
-        pub id: i64,
-        pub start_id: i64,
-        pub end_id: i64,
-        pub count: i64,
-        pub summary: String,
-        pub made_at: Timestamp,
-    }
-}
 
 /// The last checkpoints, the newest first.
 pub(super) async fn checkpoints(
@@ -291,13 +291,21 @@ pub(super) async fn checkpoints(
     schema: &str,
     tenant: &TenantId,
     most: i64,
-) -> Result<Vec<CheckpointRow>, StoreError> {
+) -> Result<Vec<Checkpoint>, StoreError> {
     let sql = format!(
         "SELECT id, start_id, end_id, count, summary, made_at FROM \"{schema}\".journal_checkpoints
          WHERE tenant_id = $1 ORDER BY id DESC LIMIT $2"
     );
     let rows = lease.read(&sql, &[&tenant.as_str(), &most]).await.map_err(failed("reading checkpoints"))?;
-    Ok(rows.iter().map(CheckpointRow::from).collect())
+    let checkpoint = |row: &Row| Checkpoint {
+        id: row.get("id"),
+        start_id: row.get("start_id"),
+        end_id: row.get("end_id"),
+        count: row.get("count"),
+        summary: row.get("summary"),
+        made_at: row.get("made_at"),
+    };
+    Ok(rows.iter().map(checkpoint).collect())
 }
 
 /// What the last migration made that is still as it was made, and what it ended.

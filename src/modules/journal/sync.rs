@@ -33,6 +33,8 @@ const MOST: i64 = 200;
 const MOST_CHARACTERS: usize = 60_000;
 /// So many characters of a file are shown with a range.
 const SHOWN: usize = 500;
+/// So many characters of an entry that has no place go into the day's log.
+const LOGGED: usize = 900;
 /// So many ranges in one run.
 const ROUNDS: usize = 20;
 /// So often the words of others are tried where those of the owner are worked in already.
@@ -89,16 +91,7 @@ impl Journals {
 
     /// The last checkpoints, the newest first.
     pub async fn checkpoints(&self, tenant: &TenantId, most: u32) -> Result<Vec<wire::Checkpoint>, StoreError> {
-        let rows = sql::checkpoints(&mut self.lease(tenant).await?, self.schema(), tenant, i64::from(most)).await?;
-        let checkpoint = |row: sql::CheckpointRow| wire::Checkpoint {
-            id: row.id,
-            start_id: row.start_id,
-            end_id: row.end_id,
-            count: row.count,
-            summary: row.summary,
-            made_at: row.made_at,
-        };
-        Ok(rows.into_iter().map(checkpoint).collect())
+        sql::checkpoints(&mut self.lease(tenant).await?, self.schema(), tenant, i64::from(most)).await
     }
 
     /// The sync that is under way and whose lease has not run out.
@@ -116,12 +109,16 @@ impl Journals {
         until: i64,
     ) -> Result<Begun, JournalError> {
         let schema = self.schema();
+        if by_hand.is_some() {
+            self.no_edits_of_others(tenant).await?;
+        }
         let mut lease = self.lease(tenant).await?;
         let mut tx = lease.begin().await.map_err(StoreError::query("beginning"))?;
         sql::lock(&mut tx, schema).await?;
         let now = self.clock.now();
         // What holds the lock is the only one that begins or ends a sync.
         let mut other = self.lease(tenant).await?;
+        let mut replaced = None;
         if let Some(open) = sql::open_sync(&mut other, schema, tenant).await? {
             let mine = by_hand.is_some() && open.by_hand;
             if open.lease_until > now && !mine {
@@ -138,8 +135,8 @@ impl Journals {
                 self.leave_others_out(tenant, open.id, "a person goes on from there").await?;
                 return Box::pin(self.begin_sync(tenant, by_hand, until)).await;
             }
-            let why = if mine { "a person began another one" } else { "its lease ran out" };
-            sql::give_up(&mut other, schema, (open.id, why), now).await?;
+            // Not before the new range is known to be right: one that is refused leaves the old sync as it is.
+            replaced = Some((open.id, if mine { "a person began another one" } else { "its lease ran out" }));
         }
         let reached = sql::checkpoints(&mut other, schema, tenant, 1).await?.first().map_or(0, |last| last.end_id);
         let Some(open) = self.conversation.stretch(tenant, reached).await? else { return Ok(Begun::Nothing) };
@@ -186,6 +183,9 @@ impl Journals {
             ended_at: None,
             tries: 0,
         };
+        if let Some(replaced) = replaced {
+            sql::give_up(&mut other, schema, replaced, now).await?;
+        }
         sql::begin_sync(&mut tx, schema, &sync).await?;
         tx.commit().await.map_err(StoreError::query("beginning a sync"))?;
         base::crash::point("journal.sync_begun");
@@ -234,22 +234,31 @@ impl Journals {
     pub async fn drafted(&self, tenant: &TenantId, sync: &SyncRow, trust: Trust) -> Result<Documents, JournalError> {
         let mut journal = self.load(tenant, Files::All).await?;
         let drafts = sql::drafts(&mut self.lease(tenant).await?, self.schema(), sync).await?;
-        self.apply_all(&mut journal, &drafts, trust);
+        // What does not fit any more is told at the checkpoint.
+        drop(self.apply_all(&mut journal, &drafts, trust));
         Ok(journal)
     }
 
-    /// Applies what was drafted. What does not fit any more, because a person changed the same meanwhile, goes into the
-    /// day's log, so that it is not lost.
-    pub fn apply_all(&self, journal: &mut Documents, drafts: &[Op], trust: Trust) {
+    /// Applies what was drafted. An entry that does not fit any more, because a person changed the same meanwhile, goes
+    /// into the day's log. Returns why what is not where it was to be is not, a sentence each.
+    pub fn apply_all(&self, journal: &mut Documents, drafts: &[Op], trust: Trust) -> Vec<String> {
         let by = By { trust, now: self.now(), migrates: false };
+        let mut misplaced = Vec::new();
         for op in drafts {
             let mut next = journal.clone();
-            if apply(&mut next, op, by).is_ok() {
+            let Err(refusal) = apply(&mut next, op, by) else {
                 *journal = next;
-            } else if let Op::Write { title, text, .. } = op {
-                let _ = apply(journal, &Op::Log { text: format!("{title}: {text}").chars().take(900).collect() }, by);
-            }
+                continue;
+            };
+            let entry = match op {
+                Op::Write { title, text, .. } => Some(format!("{title}: {text}").chars().take(LOGGED).collect()),
+                Op::Log { .. } | Op::Archive { .. } => None,
+            };
+            let logged = entry.is_some_and(|text| apply(journal, &Op::Log { text }, by).is_ok());
+            let what = if logged { "It stands in the day's log instead." } else { "It is left out." };
+            misplaced.push(format!("{refusal} {what}"));
         }
+        misplaced
     }
 
     /// Ends a sync by hand with a checkpoint.
@@ -260,6 +269,7 @@ impl Journals {
         summary: &str,
     ) -> Result<wire::Checkpoint, JournalError> {
         let summary = summary_of(summary)?;
+        self.no_edits_of_others(tenant).await?;
         let open = sql::open_sync(&mut self.lease(tenant).await?, self.schema(), tenant).await?;
         let sync = match open {
             Some(open) if open.by_hand && open.end_id == end => open,

@@ -209,7 +209,7 @@ fn is_own(sync: &SyncRow) -> bool {
 
 /// How far what a pass writes is believed at most.
 fn trust_of(sync: &SyncRow) -> Trust {
-    if is_own(sync) { Trust::System } else { Trust::Stranger }
+    if is_own(sync) { Trust::System } else { Trust::Known }
 }
 
 /// Adds to what a sync wrote.
@@ -286,7 +286,7 @@ async fn checkpoint(call: &ToolCall, journals: &Journals, sync: Option<SyncRow>)
     let before = journals.load(tenant, Files::All).await?;
     let mut after = before.clone();
     let drafts = sql::drafts(&mut journals.lease(tenant).await?, journals.schema(), &sync).await?;
-    journals.apply_all(&mut after, &drafts, trust);
+    let misplaced = journals.apply_all(&mut after, &drafts, trust);
     let changes = after.since(&before);
     if !changes.is_empty() {
         sql::apply_for(&mut tx, &Step::of_sync(call.session(), trust), &changes).await?;
@@ -298,5 +298,5 @@ async fn checkpoint(call: &ToolCall, journals: &Journals, sync: Option<SyncRow>)
     base::crash::point("journal.checkpoint_made");
     journals.render(tenant, &after, touched(&before, &changes)).await;
     Ok(json!({"status": "done", "checkpoint": made, "start": sync.begin_id, "end": sync.end_id, "count": sync.count,
-        "changes": drafts.len()}))
+        "changes": drafts.len(), "misplaced": misplaced}))
 }

@@ -1,9 +1,9 @@
 //! Runs that somebody asks for and does not wait for, or says are done.
 
 use jiff::Timestamp;
+use tokio_postgres::Row;
 use uuid::Uuid;
 
-use base::TenantId;
 use store::{StoreError, Tx};
 use tools::{EffectTx, ToolError};
 
@@ -21,19 +21,40 @@ pub struct RequestedRun {
 /// before others. Whoever commits it wakes the butler's schedules then. `None`: no schedule of this tenant has such a
 /// job.
 pub async fn request_run(tx: &mut EffectTx<'_, '_>, jobs: &[&str]) -> Result<Option<RequestedRun>, ToolError> {
-    let sql = "SELECT t.id, t.name,
-                      (SELECT r.id FROM schedule_runs r WHERE r.task_id = t.id AND r.state IN ('due', 'running') LIMIT 1) AS open
-               FROM scheduled_tasks t WHERE t.job_name = ANY($1) ORDER BY t.enabled DESC, t.name LIMIT 1 FOR UPDATE OF t";
-    let Some(task) = tx.query_opt(sql, &[&jobs]).await? else { return Ok(None) };
-    let schedule = task.get("name");
-    if let Some(id) = task.get("open") {
-        return Ok(Some(RequestedRun { id, schedule, under_way: true }));
+    let Some(task) = tx.query_opt(&find(""), &[&jobs, &true]).await? else { return Ok(None) };
+    let run = RequestedRun::of(&task);
+    if !run.under_way {
+        tx.query(&add(""), &[&run.id, &task.get::<_, Uuid>("id")]).await?;
     }
-    let id = Uuid::now_v7();
-    let sql = "INSERT INTO schedule_runs (id, task_id, fire_at, cause, state)
-               VALUES ($1, $2, shared.clock(), 'manual', 'due')";
-    tx.query(sql, &[&id, &task.get::<_, Uuid>("id")]).await?;
-    Ok(Some(RequestedRun { id, schedule, under_way: false }))
+    Ok(Some(run))
+}
+
+/// The schedule of one of the jobs `$1`, and its run that is open; `$2`: also one that is switched off. `schema`: with its
+/// point, where the search path has none.
+fn find(schema: &str) -> String {
+    format!(
+        "SELECT t.id, t.name, (SELECT r.id FROM {schema}schedule_runs r
+                               WHERE r.task_id = t.id AND r.state IN ('due', 'running') LIMIT 1) AS open
+         FROM {schema}scheduled_tasks t
+         WHERE t.tenant_id = shared.tenant() AND t.job_name = ANY($1) AND (t.enabled OR $2)
+         ORDER BY t.enabled DESC, t.name LIMIT 1 FOR UPDATE OF t"
+    )
+}
+
+/// A run `$1` of the schedule `$2`, due now.
+fn add(schema: &str) -> String {
+    format!(
+        "INSERT INTO {schema}schedule_runs (id, task_id, fire_at, cause, state)
+         VALUES ($1, $2, shared.clock(), 'manual', 'due')"
+    )
+}
+
+impl RequestedRun {
+    /// The run that is open, or a new one, of a row of [`find`].
+    fn of(task: &Row) -> Self {
+        let open: Option<Uuid> = task.get("open");
+        Self { id: open.unwrap_or_else(Uuid::now_v7), schedule: task.get("name"), under_way: open.is_some() }
+    }
 }
 
 /// What was marked as done.
@@ -63,31 +84,19 @@ pub(crate) async fn mark_done(
     Ok(tx.query_opt(sql, &[&task, &now]).await?.map(|_| Marked::Waiting))
 }
 
-/// As [`request_run`], by the house itself, whatever the labels of other schedules are.
+/// As [`request_run`] of a schedule that is switched on, by the house itself, whatever the labels of other schedules are.
+/// For the tenant of the transaction.
 pub async fn request_run_of_house(
     tx: &mut Tx<'_>,
     schema: &str,
-    tenant: &TenantId,
     jobs: &[&str],
 ) -> Result<Option<RequestedRun>, StoreError> {
-    let failed = || StoreError::query("asking for a run");
-    let sql = format!(
-        "SELECT t.id, t.name, (SELECT r.id FROM \"{schema}\".schedule_runs r
-                               WHERE r.task_id = t.id AND r.state IN ('due', 'running') LIMIT 1) AS open
-         FROM \"{schema}\".scheduled_tasks t
-         WHERE t.tenant_id = $1 AND t.job_name = ANY($2) AND t.enabled ORDER BY t.name LIMIT 1 FOR UPDATE OF t"
-    );
-    let found = tx.query_opt(&sql, &[&tenant.as_str(), &jobs]).await.map_err(failed())?;
+    let (schema, failed) = (format!("\"{schema}\"."), || StoreError::query("asking for a run"));
+    let found = tx.query_opt(&find(&schema), &[&jobs, &false]).await.map_err(failed())?;
     let Some(task) = found else { return Ok(None) };
-    let schedule = task.get("name");
-    if let Some(id) = task.get("open") {
-        return Ok(Some(RequestedRun { id, schedule, under_way: true }));
+    let run = RequestedRun::of(&task);
+    if !run.under_way {
+        tx.execute(&add(&schema), &[&run.id, &task.get::<_, Uuid>("id")]).await.map_err(failed())?;
     }
-    let id = Uuid::now_v7();
-    let sql = format!(
-        "INSERT INTO \"{schema}\".schedule_runs (id, task_id, fire_at, cause, state, tenant_id)
-         VALUES ($1, $2, shared.clock(), 'manual', 'due', $3)"
-    );
-    tx.execute(&sql, &[&id, &task.get::<_, Uuid>("id"), &tenant.as_str()]).await.map_err(failed())?;
-    Ok(Some(RequestedRun { id, schedule, under_way: false }))
+    Ok(Some(run))
 }
