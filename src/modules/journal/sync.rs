@@ -73,6 +73,18 @@ fn pass(by_hand: Option<ByHand>, has_own: bool, has_others: bool) -> &'static st
     }
 }
 
+/// Up to where a sync may go that begins with `first`.
+fn end_of(by_hand: Option<ByHand>, first: i64, until: i64) -> Result<i64, JournalError> {
+    match by_hand {
+        None => Ok(until),
+        Some(ByHand { begin, end, .. }) if begin == first => Ok(end),
+        Some(_) => {
+            let why = format!("The next range begins with {first}: none is left out, and none is summarized twice.");
+            Err(JournalError::refused("bad_range", why))
+        }
+    }
+}
+
 impl Journals {
     /// How far the conversations are summarized.
     pub async fn sync_status(&self, tenant: &TenantId) -> Result<(SyncStatus, Option<wire::Checkpoint>), StoreError> {
@@ -140,19 +152,7 @@ impl Journals {
         }
         let reached = sql::checkpoints(&mut other, schema, tenant, 1).await?.first().map_or(0, |last| last.end_id);
         let Some(open) = self.conversation.stretch(tenant, reached).await? else { return Ok(Begun::Nothing) };
-        let end = match by_hand {
-            None => until,
-            Some(ByHand { begin, end, .. }) => {
-                if begin != open.first {
-                    let why = format!(
-                        "The next range begins with {}: none is left out, and none is summarized twice.",
-                        open.first
-                    );
-                    return Err(JournalError::refused("bad_range", why));
-                }
-                end
-            }
-        };
+        let end = end_of(by_hand, open.first, until)?;
         let said = self.first_part(self.conversation.between(tenant, (reached, end), MOST, false).await?);
         let Some(last) = said.last() else {
             let why = format!("There is no conversation from {} to {end}.", open.first);
