@@ -4,6 +4,7 @@ pub mod bot_api;
 mod daemon;
 pub mod developer;
 mod fake;
+pub mod graphiti;
 pub mod hostile_mail;
 mod household;
 mod invariants;

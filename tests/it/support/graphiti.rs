@@ -1,0 +1,174 @@
+//! Graphiti's MCP server for tests: one that only has the real one's tools, and fails as a test asks
+//! (tests/clients/graphiti/plain.py says how), and the real graphiti_core behind the same tools.
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use what_was_left_out::left_out;
+
+use super::{eventually, http};
+
+/// The server. It runs until it is dropped, and no longer than this process.
+pub struct Graphiti {
+    /// Its endpoint, such as `http://127.0.0.1:12000/mcp`. The same after [`Graphiti::start_again`].
+    pub url: String,
+    running: Option<Running>,
+    command: Vec<String>,
+    port: u16,
+    dir: TempDir,
+    http: reqwest::Client,
+}
+
+struct Running {
+    child: Child,
+    input: Option<ChildStdin>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        drop(self.input.take());
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn script(name: &str) -> String {
+    format!("{}/tests/clients/graphiti/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+impl Graphiti {
+    /// The one without a model. `None`: this machine has no Python, and that was told.
+    pub async fn plain() -> Option<Self> {
+        let python = std::env::var("BUTLERD_TEST_MCP_PY").unwrap_or_else(|_| "python3".to_owned());
+        if Command::new(&python).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err() {
+            let test = std::thread::current().name().unwrap_or("a test").to_owned();
+            left_out(&format!("{test}, with a stand-in of Graphiti"), "there is no python3");
+            return None;
+        }
+        let dir = tempfile::tempdir().expect("a directory");
+        let log = dir.path().join("episodes.jsonl").to_string_lossy().into_owned();
+        Some(Self::begin(vec![python, script("plain.py"), "--log".to_owned(), log], dir).await)
+    }
+
+    /// As [`Graphiti::plain`], but nobody listens at its address until [`Graphiti::start_again`].
+    pub async fn plain_later() -> Option<Self> {
+        let mut made = Self::plain().await?;
+        made.kill().await;
+        Some(made)
+    }
+
+    async fn begin(command: Vec<String>, dir: TempDir) -> Self {
+        let port = super::ports::free(1)[0];
+        let url = format!("http://127.0.0.1:{port}/mcp");
+        let mut made = Self { url, running: None, command, port, dir, http: http() };
+        made.start_again().await;
+        made
+    }
+
+    /// Starts it where it was, with all that it has stored.
+    pub async fn start_again(&mut self) {
+        self.running = None;
+        let mut command = Command::new(&self.command[0]);
+        command.args(&self.command[1..]).arg("--port").arg(self.port.to_string());
+        command.env("PYTHONDONTWRITEBYTECODE", "1").stdin(Stdio::piped()).stdout(Stdio::piped());
+        // In a group of its own: who interrupts the tests ends it by its input.
+        command.process_group(0);
+        let errors = std::fs::File::options().create(true).append(true).open(self.log_path()).expect("a log");
+        command.stderr(errors);
+        let log = self.log_path();
+        let started = tokio::task::spawn_blocking(move || {
+            let mut child = command.spawn().expect("python runs");
+            let (input, output) = (child.stdin.take(), child.stdout.take().expect("its output"));
+            let mut line = String::new();
+            BufReader::new(output).read_line(&mut line).expect("its first line");
+            let wrong = |e| {
+                let log = std::fs::read_to_string(&log).unwrap_or_default();
+                panic!("the Graphiti server does not start: {e}: {line:?}\n{log}")
+            };
+            let _: Value = serde_json::from_str(&line).unwrap_or_else(wrong);
+            Running { child, input }
+        });
+        self.running = Some(started.await.expect("it starts"));
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.dir.path().join("stderr")
+    }
+
+    /// What it wrote to standard error.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.log_path()).unwrap_or_default()
+    }
+
+    /// Where it keeps things.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Kills it with SIGKILL; what waits in its memory is lost, what it has stored is not.
+    pub async fn kill(&mut self) {
+        if let Some(mut running) = self.running.take() {
+            let _ = running.child.kill();
+            let _ = tokio::task::spawn_blocking(move || drop(running)).await;
+        }
+    }
+
+    /// Has the stand-in do something: the keys of plain.py.
+    pub async fn control(&self, with: Value) {
+        let answer = self.http.post(self.at("control")).json(&with).send().await.expect("it answers");
+        let (status, text) = (answer.status(), answer.text().await.unwrap_or_default());
+        assert!(status.is_success(), "{with}: {text}");
+    }
+
+    /// The next calls of this tool, so many, go wrong in this way; `-1`: all of them.
+    pub async fn fail(&self, kind: &str, tool: &str, times: i32) {
+        self.control(json!({"fault": {"kind": kind, "tool": tool, "times": times}})).await;
+    }
+
+    /// What has happened at the stand-in.
+    pub async fn state(&self) -> Value {
+        let answer = self.http.get(self.at("control")).send().await.expect("it answers");
+        answer.json().await.expect("JSON")
+    }
+
+    /// The episodes of a group that the stand-in has stored, in the order in which they came.
+    pub async fn episodes(&self, group: &str) -> Vec<Value> {
+        let state = self.state().await;
+        let all = state["episodes"].as_array().expect("a list");
+        all.iter().filter(|episode| episode["group_id"] == group).cloned().collect()
+    }
+
+    /// Waits until the stand-in has so many episodes of a group; gives them.
+    pub async fn has(&self, group: &str, count: usize) -> Vec<Value> {
+        eventually("episodes at Graphiti", || async {
+            let state = self.http.get(self.at("control")).send().await.map_err(|e| e.to_string())?;
+            let state: Value = state.json().await.map_err(|e| e.to_string())?;
+            let all = state["episodes"].as_array().cloned().unwrap_or_default();
+            let found: Vec<Value> = all.into_iter().filter(|episode| episode["group_id"] == group).collect();
+            match found.len() {
+                n if n >= count => Ok(found),
+                n => Err(format!("{n} of {count}; {} lost", state["lost"])),
+            }
+        })
+        .await
+    }
+
+    /// Calls a tool as a client that opens no session; gives what it answers, unwrapped.
+    pub async fn call(&self, tool: &str, arguments: Value) -> Value {
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+            "params": {"name": tool, "arguments": arguments}});
+        let asked = self.http.post(&self.url).header("accept", "application/json, text/event-stream").json(&body);
+        let answer: Value = asked.send().await.expect("it answers").json().await.expect("JSON");
+        let result = &answer["result"];
+        let inner = &result["structuredContent"]["result"];
+        if inner.is_null() { result.clone() } else { inner.clone() }
+    }
+
+    fn at(&self, path: &str) -> String {
+        format!("http://127.0.0.1:{}/{path}", self.port)
+    }
+}
