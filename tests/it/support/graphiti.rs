@@ -5,9 +5,12 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::Duration;
 
+use mcp::{RemoteConnection, RemoteServer};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use testkit::model::ScriptedModel;
 use what_was_left_out::left_out;
 
 use super::{eventually, http};
@@ -52,6 +55,21 @@ impl Graphiti {
         let dir = tempfile::tempdir().expect("a directory");
         let log = dir.path().join("episodes.jsonl").to_string_lossy().into_owned();
         Some(Self::begin(vec![python, script("plain.py"), "--log".to_owned(), log], dir).await)
+    }
+
+    /// The real graphiti_core, whose model is this one; [`extraction`] says what it must be able to say. `None`: it is not
+    /// installed here, and that was told.
+    pub async fn start(model: &ScriptedModel) -> Option<Self> {
+        let Ok(python) = std::env::var("BUTLERD_TEST_GRAPHITI") else {
+            let test = std::thread::current().name().unwrap_or("a test").to_owned();
+            let why = "BUTLERD_TEST_GRAPHITI is not set; `eval \"$(.ci/run clients)\"` installs graphiti_core";
+            left_out(&format!("{test}, with graphiti_core"), why);
+            return None;
+        };
+        let dir = tempfile::tempdir().expect("a directory");
+        let store = dir.path().join("graph").to_string_lossy().into_owned();
+        let command = [python, script("core.py"), "--model".to_owned(), model.openai_base_url(), "--store".to_owned(), store];
+        Some(Self::begin(command.into(), dir).await)
     }
 
     /// As [`Graphiti::plain`], but nobody listens at its address until [`Graphiti::start_again`].
@@ -157,18 +175,74 @@ impl Graphiti {
         .await
     }
 
-    /// Calls a tool as a client that opens no session; gives what it answers, unwrapped.
-    pub async fn call(&self, tool: &str, arguments: Value) -> Value {
-        let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
-            "params": {"name": tool, "arguments": arguments}});
-        let asked = self.http.post(&self.url).header("accept", "application/json, text/event-stream").json(&body);
-        let answer: Value = asked.send().await.expect("it answers").json().await.expect("JSON");
-        let result = &answer["result"];
-        let inner = &result["structuredContent"]["result"];
-        if inner.is_null() { result.clone() } else { inner.clone() }
+    /// Waits until the real one has read, or lost, so many episodes in all; what it has lost.
+    pub async fn has_read(&self, count: u64) -> Vec<Value> {
+        eventually("episodes that graphiti_core has read", || async {
+            let state = self.state().await;
+            let lost = state["lost"].as_array().cloned().unwrap_or_default();
+            let read = state["done"].as_u64().unwrap_or_default() + lost.len() as u64;
+            if read >= count { Ok(lost) } else { Err(format!("{state}\n{}", self.log())) }
+        })
+        .await
+    }
+
+    /// A connection of the daemon's own client.
+    pub async fn connect(&self) -> RemoteConnection {
+        let server = RemoteServer {
+            name: "graphiti".to_owned(),
+            url: self.url.clone(),
+            token: None,
+            headers: Vec::new(),
+            call_within: Duration::from_secs(30),
+        };
+        RemoteConnection::open(server).await.expect("the daemon's client speaks with it")
     }
 
     fn at(&self, path: &str) -> String {
         format!("http://127.0.0.1:{}/{path}", self.port)
     }
+}
+
+/// Calls a tool; gives its result without what the library of the real server wraps around it.
+pub async fn call(connection: &RemoteConnection, tool: &str, arguments: Value) -> Value {
+    let arguments = arguments.as_object().expect("arguments").clone();
+    let answer = connection.call(tool, arguments).await.expect("it answers");
+    assert!(!answer.is_error, "{tool}: {}", answer.text);
+    let structured = answer.structured.expect("structured content");
+    let text: Value = serde_json::from_str(&answer.text).expect("the same as text");
+    let result = structured.get("result").cloned().unwrap_or(structured);
+    assert_eq!(text, result, "{tool}");
+    result
+}
+
+/// What a scripted model says when graphiti_core asks it of an episode with `of` in it: entities, and one fact between the
+/// first two. `relation` and `fact` are the fact's; `valid_at` is a time or null. Put those of later episodes first.
+pub fn extraction(of: &str, entities: [&str; 2], relation: &str, fact: &str, valid_at: Value) -> Vec<Value> {
+    let found = entities.map(|name| json!({"name": name, "entity_type_id": 0, "episode_indices": [0]}));
+    let edge = json!({"source_entity_name": entities[0], "target_entity_name": entities[1], "relation_type": relation,
+        "fact": fact, "valid_at": valid_at, "invalid_at": null, "episode_indices": [0]});
+    let says = |form: &str, said: Value| {
+        // The episode stands before the form of the answer, and episodes before it stand in tags of their own.
+        let when = format!("(?s)<(CURRENT[ _]MESSAGE|TEXT|JSON)>[^<]*?{of}.*\"title\": \"{form}\"");
+        json!({"when": when, "steps": [{"say": said.to_string()}]})
+    };
+    vec![
+        says("ExtractedEntities", json!({"extracted_entities": found})),
+        says("ExtractedEdges", json!({"edges": [edge]})),
+    ]
+}
+
+/// What a scripted model says to the rest of what graphiti_core asks: nothing is the same as before, and nothing is against
+/// it. Put it behind the episodes.
+pub fn no_duplicates() -> Vec<Value> {
+    let says = |form: &str, said: Value| {
+        json!({"when": format!("\"title\": \"{form}\""), "steps": [{"say": said.to_string()}]})
+    };
+    vec![
+        says("NodeResolutions", json!({"entity_resolutions": []})),
+        says("EdgeDuplicate", json!({"duplicate_facts": [], "contradicted_facts": []})),
+        says("SummarizedEntities", json!({"summaries": []})),
+        says("ExtractedEntities", json!({"extracted_entities": []})),
+        says("ExtractedEdges", json!({"edges": []})),
+    ]
 }
