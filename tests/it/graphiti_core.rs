@@ -64,12 +64,8 @@ async fn graphiti_core_takes_episodes_and_finds_their_facts() {
     assert!(of("London")["invalid_at"].is_null(), "{found}");
     assert!(of("Cambridge")["invalid_at"].as_str().is_some_and(|at| at.starts_with("2026-03-01")), "{found}");
     assert!(of("Cambridge")["expired_at"].is_string(), "{found}");
+    let london = of("London");
 
-    // What is taken back takes its facts along.
-    let gone = call(&connection, "delete_episode", json!({"uuid": first["uuid"]})).await;
-    assert!(gone["message"].is_string(), "{gone}");
-    let found = call(&connection, "search_memory_facts", facts).await;
-    assert!(!found.to_string().contains("Cambridge") && found.to_string().contains("London"), "{found}");
     connection.close().await;
 
     // It stands in a file: what was read is there after a kill.
@@ -77,9 +73,17 @@ async fn graphiti_core_takes_episodes_and_finds_their_facts() {
     graphiti.start_again().await;
     let connection = graphiti.connect().await;
     let found = call(&connection, "get_episodes", json!({"group_ids": "llm_council"})).await;
-    assert_eq!(found["episodes"].as_array().map(Vec::len), Some(1), "{found}");
-    let deleted = call(&connection, "delete_entity_edge", json!({"uuid": of("London")["uuid"]})).await;
+    assert_eq!(found["episodes"].as_array().map(Vec::len), Some(2), "{found}");
+
+    // What is taken back takes its facts along.
+    let gone = call(&connection, "delete_episode", json!({"uuid": first["uuid"]})).await;
+    assert!(gone["message"].is_string(), "{gone}");
+    let found = call(&connection, "search_memory_facts", facts.clone()).await;
+    assert!(!found.to_string().contains("Cambridge") && found.to_string().contains("London"), "{found}");
+    let deleted = call(&connection, "delete_entity_edge", json!({"uuid": london["uuid"]})).await;
     assert!(deleted["message"].is_string(), "{deleted}");
+    let found = call(&connection, "search_memory_facts", facts).await;
+    assert_eq!(found, json!({"message": "No relevant facts found", "facts": []}));
 }
 
 /// What it takes with a good answer and never stores, and what it refuses: the same at both servers.

@@ -68,7 +68,7 @@ async fn episodes_become_facts_with_evidence_once_and_strangers_words_stay_apart
     assert_eq!(
         said(&ran),
         "2 sessions over 3 episodes: 2 new facts, 1 new rule, 0 changed, 0 confirmed; 3 left out \
-         (1 a rule out of a stranger's words, 1 about a memory that was not shown, 1 without evidence)",
+         (1 a rule out of others' words, 1 about a memory that was not shown, 1 without evidence)",
         "{ran}"
     );
     let sql =

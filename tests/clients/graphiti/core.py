@@ -7,6 +7,9 @@ than theirs: an argument that no tool has is refused.
 
     python core.py --port PORT --model http://127.0.0.1:PORT/v1 [--store FILE] [--group main]
 
+FILE keeps what was read over a kill, unless something was deleted since the last regular end: kuzu 0.11.3 dies of a
+segmentation fault when it reads its journal then.
+
 It prints {"url": ..., "control": ...} once it listens, and ends with its standard input. GET `control` for what was lost:
 {"taken": n, "done": n, "lost": [{"name": ..., "error": ...}]}.
 """
@@ -31,6 +34,7 @@ os.environ["GRAPHITI_TELEMETRY_ENABLED"] = "false"
 os.environ["EMBEDDING_DIM"] = "256"
 warnings.filterwarnings("ignore", category=DeprecationWarning)
 
+import kuzu
 import uvicorn
 from graphiti_core import Graphiti
 from graphiti_core.cross_encoder.client import CrossEncoderClient
@@ -140,12 +144,14 @@ class Service:
         # What clones of the driver are compared by; the driver itself does not set it.
         driver._database = group
         # `build_indices_and_constraints` of this driver makes none.
+        connection = kuzu.Connection(driver.db)
         for query in get_fulltext_indices(GraphProvider.KUZU):
             try:
-                driver.db and asyncio.run(driver.execute_query(query))
+                connection.execute(query)
             except RuntimeError as error:
                 if "already exists" not in str(error):
                     raise
+        connection.close()
         config = LLMConfig(api_key="none", model="scripted-1", small_model="scripted-1", base_url=model)
         # The model is told in its prompt which form of answer is wanted, by which a script knows what it is asked.
         self.graph = Graphiti(
