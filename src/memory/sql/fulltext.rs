@@ -1,9 +1,12 @@
 //! While an index is made: an answer by the database's own full text, without vectors and neighbours.
 
+use std::collections::HashSet;
+
 use base::{ButlerName, TenantId};
 use memory_index::Kind;
 use memory_index::rank::{Hit, Parts, Weights};
 use store::{Store, StoreError};
+use uuid::Uuid;
 
 use crate::Ask;
 
@@ -57,8 +60,19 @@ pub(crate) async fn search(
         score: row.get::<_, f64>("score") as f32,
         parts: Parts { relevance: row.get::<_, f64>("relevance") as f32, ..Parts::default() },
     };
-    Ok(rows.iter().map(hit).collect())
+    let mut hits: Vec<Hit> = rows.iter().map(hit).collect();
+    if !ask.scopes.is_empty() && hits.iter().any(|hit| hit.kind == Kind::Episode) {
+        let found: Vec<Uuid> = hits.iter().map(|hit| hit.id).collect();
+        let elsewhere = lease.read(ELSEWHERE, &[&found, &ask.scopes]).await;
+        let elsewhere = elsewhere.map_err(StoreError::query("searching memories by full text"))?;
+        let elsewhere: HashSet<Uuid> = elsewhere.iter().map(|row| row.get("id")).collect();
+        hits.retain(|hit| !elsewhere.contains(&hit.id));
+    }
+    Ok(hits)
 }
+
+/// Which of these are episodes of other scopes: the function asks facts and rules alone.
+const ELSEWHERE: &str = "SELECT id FROM memory_episodes WHERE id = ANY($1) AND NOT scope = ANY($2)";
 
 const SEARCH: &str =
     "SELECT id, kind, score, relevance FROM memory_full_text($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13,

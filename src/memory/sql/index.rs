@@ -137,7 +137,7 @@ const OWN: &str = "
                 session_id AS thread, speaker AS about, NULL::text AS predicate, content, '{}'::text[] AS tags, embedding, embedding_model,
                 occurred_at AS at,
                 importance, 1::real AS confidence, 0::real AS decay, NULL::timestamptz AS confirmed_at,
-                last_referenced_at AS used_at, 'global' AS scope, NULL::text AS butler, retention_class AS class,
+                last_referenced_at AS used_at, scope, NULL::text AS butler, retention_class AS class,
                 NULL::uuid AS entity, NULL::uuid AS object, NULL::timestamptz AS valid_to, sensitivity, trust
          FROM memory_episodes WHERE tenant_id = shared.tenant() AND change > $1 ORDER BY change LIMIT $2)
         UNION ALL

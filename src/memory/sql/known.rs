@@ -1,7 +1,7 @@
 //! What is known already of what episodes speak of.
 
 use base::TenantId;
-use store::{Lease, StoreError};
+use store::{Lease, Params, StoreError};
 use uuid::Uuid;
 
 store::row! {
@@ -31,9 +31,10 @@ pub struct Believed<'a> {
     pub tenant: &'a TenantId,
     /// The names of the trusts that count.
     pub trusts: &'a [&'a str],
+    pub scopes: &'a [&'a str],
 }
 
-const HOLD: &str = "tenant_id = $1 AND trust = ANY($2) AND validity IN ('active', 'fading') AND forgotten_at IS NULL";
+const HOLD: &str = "tenant_id = $1 AND trust = ANY($2) AND scope = ANY($3) AND validity IN ('active', 'fading') AND forgotten_at IS NULL";
 
 fn failed(e: tokio_postgres::Error) -> StoreError {
     StoreError::query("reading what is known already")(e)
@@ -43,10 +44,11 @@ impl Believed<'_> {
     /// Of whom and what there are facts, those spoken of last first.
     pub async fn subjects(&self, lease: &mut Lease, most: i64) -> Result<Vec<String>, StoreError> {
         let sql = format!(
-            "SELECT subject FROM \"{}\".memory_facts WHERE {HOLD} GROUP BY subject ORDER BY max(seq) DESC LIMIT $3",
+            "SELECT subject FROM \"{}\".memory_facts WHERE {HOLD} GROUP BY subject ORDER BY max(seq) DESC LIMIT $4",
             self.schema
         );
-        let rows = lease.read(&sql, &[&self.tenant.as_str(), &self.trusts, &most]).await.map_err(failed)?;
+        let rows =
+            lease.read(&sql, &[&self.tenant.as_str(), &self.trusts, &self.scopes, &most]).await.map_err(failed)?;
         Ok(rows.iter().map(|row| row.get("subject")).collect())
     }
 
@@ -55,10 +57,11 @@ impl Believed<'_> {
         let sql = format!(
             "SELECT id, subject, predicate, content, entity_id, object_entity_id, kind, permanence, importance, scope,
                     tags, retention_class, sensitivity
-             FROM \"{}\".memory_facts WHERE {HOLD} AND subject = ANY($3) ORDER BY importance DESC, seq DESC LIMIT 300",
+             FROM \"{}\".memory_facts WHERE {HOLD} AND subject = ANY($4) ORDER BY importance DESC, seq DESC LIMIT 300",
             self.schema
         );
-        let rows = lease.read(&sql, &[&self.tenant.as_str(), &self.trusts, &subjects]).await.map_err(failed)?;
+        let params: Params<'_> = &[&self.tenant.as_str(), &self.trusts, &self.scopes, &subjects];
+        let rows = lease.read(&sql, params).await.map_err(failed)?;
         Ok(rows.iter().map(KnownFact::from).collect())
     }
 
@@ -66,7 +69,7 @@ impl Believed<'_> {
     pub async fn rules(&self, lease: &mut Lease) -> Result<Vec<(Uuid, String)>, StoreError> {
         let sql =
             format!("SELECT id, content FROM \"{}\".memory_rules WHERE {HOLD} ORDER BY seq DESC LIMIT 60", self.schema);
-        let rows = lease.read(&sql, &[&self.tenant.as_str(), &self.trusts]).await.map_err(failed)?;
+        let rows = lease.read(&sql, &[&self.tenant.as_str(), &self.trusts, &self.scopes]).await.map_err(failed)?;
         Ok(rows.iter().map(|row| (row.get("id"), row.get("content"))).collect())
     }
 }

@@ -179,6 +179,7 @@ pub async fn episodes(lease: &mut Lease, now: Timestamp) -> Result<Vec<Shown>, S
         episode_columns!(),
         " FROM memory_episodes
          WHERE trust IN ('owner', 'system') AND forgotten_at IS NULL AND (expires_at IS NULL OR expires_at > $1)
+           AND scope = 'global'
          ORDER BY occurred_at DESC, id LIMIT 20"
     );
     Ok(lease.read(sql, &[&now]).await.map_err(StoreError::query("reading episodes"))?.iter().map(shown).collect())

@@ -87,8 +87,8 @@ impl Skipped {
 pub(super) struct AnswerScope<'a> {
     pub episodes: &'a HashSet<Uuid>,
     pub known: &'a KnownMemories,
-    /// Whether strangers' words are in it, which make no rules.
-    pub stranger: bool,
+    /// Whether rules may come of it.
+    pub rules: bool,
 }
 
 /// The answer, as far as it holds. The error says why nothing of it can be used.
@@ -248,8 +248,8 @@ fn update(item: &Value, asked: &AnswerScope<'_>) -> Left<Update> {
 }
 
 fn new_rule(item: &Value, asked: &AnswerScope<'_>) -> Left<NewRule> {
-    if asked.stranger {
-        return Err("a rule out of a stranger's words");
+    if !asked.rules {
+        return Err("a rule out of others' words");
     }
     Ok(NewRule { content: words(item, "content")?, tags: tags(item), evidence: evidence(item, asked)? })
 }
@@ -295,7 +295,7 @@ mod tests {
             assert_eq!(json_in(answer).is_ok(), there, "{answer}");
         }
         let (episodes, known) = (HashSet::new(), KnownMemories::default());
-        let asked = AnswerScope { episodes: &episodes, known: &known, stranger: false };
+        let asked = AnswerScope { episodes: &episodes, known: &known, rules: true };
         assert!(read("{\"thoughts\": \"none\"}", &asked).is_err(), "not what was asked for");
         assert_eq!(read("{}", &asked), Ok(Learned::default()));
     }
@@ -304,7 +304,7 @@ mod tests {
     fn what_has_no_evidence_or_no_right_form_is_left_out_and_counted() {
         let (one, other, fact, entity) = (Uuid::now_v7(), Uuid::now_v7(), Uuid::now_v7(), Uuid::now_v7());
         let (episodes, known) = (HashSet::from([one]), known(fact, entity));
-        let asked = AnswerScope { episodes: &episodes, known: &known, stranger: false };
+        let asked = AnswerScope { episodes: &episodes, known: &known, rules: true };
         let item = |evidence: Value| {
             json!({"subject": "Ada", "predicate": "likes", "content": "Ada likes tea",
             "permanence": "for ever", "importance": 99, "tags": ["Drink", 3], "entity_id": entity,
@@ -328,7 +328,7 @@ mod tests {
         let told = learned.skipped.told().expect("some were left out");
         assert!(told.starts_with("8 left out (") && told.contains("3 without evidence"), "{told}");
         assert!(told.contains("1 with evidence from elsewhere") && told.contains("3 about a memory"), "{told}");
-        let asked = AnswerScope { stranger: true, ..asked };
+        let asked = AnswerScope { rules: false, ..asked };
         let learned = read(&answer.to_string(), &asked).expect("it is read");
         assert!(learned.rules.is_empty() && learned.facts.len() == 1);
     }

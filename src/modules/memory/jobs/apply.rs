@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::answer::{self, Learned, Skipped};
 use super::ask::AskError;
-use super::prompt::KnownMemories;
+use super::prompt::{KnownMemories, scope_of};
 use super::sql::{Episode, claimed, consolidated};
 use base::{RequestContext, SessionId, crash};
 use memory::Memory;
@@ -233,6 +233,7 @@ impl Page<'_, '_> {
             valid_at: fact.valid_at,
             said_at: self.said(&fact.evidence),
             source_episode: fact.evidence.first().copied(),
+            scope: scope_of(self.part).to_owned(),
             vector,
             ..NewFact::new(&fact.subject, &fact.predicate, &fact.content)
         };

@@ -1,6 +1,6 @@
 //! Consolidation: episodes become facts and rules, by one session for each group of them.
 //!
-//! A group is one tenant's, and strangers' words stay apart, so that what is learned of them is believed as far as they
+//! A group is one tenant's and of one scope, and strangers' words stay apart, so that what is learned of them is believed as far as they
 //! are. What a session answers is written down in the transaction that settles its episodes: killed before that, the
 //! claim ends and all of it is done again; the writer knows what it has already.
 
@@ -15,7 +15,7 @@ use super::answer::{self, AnswerScope, Skipped};
 use super::apply::{self, Writing, Wrote};
 use super::ask::{AskError, ask};
 use super::compare::{Compared, Comparing};
-use super::prompt::{KnownMemories, MAX_EPISODES, least_trust, prompt, room_of};
+use super::prompt::{KnownMemories, MAX_EPISODES, least_trust, makes_rules, prompt, room_of};
 use super::sql::{Episode, Episodes};
 use crate::memory::settings;
 use crate::{Job, JobCall, JobFailure};
@@ -149,12 +149,12 @@ impl Consolidate {
         done: &mut Done,
     ) -> Result<(), AskError> {
         let Some(first) = part.first() else { return Ok(()) };
-        let known = KnownMemories::of(call.db, self.memory.store.schema(), &first.tenant, part).await?;
+        let known = KnownMemories::of(call.db, &self.memory, &first.tenant, part).await?;
         let trust = least_trust(part).min(Trust::System);
         let asked = ask(&self.memory, call, &first.tenant, trust, prompt(part, &known)).await?;
         crash::point("memory.thought");
         let episodes: HashSet<Uuid> = part.iter().map(|e| e.id).collect();
-        let about = AnswerScope { episodes: &episodes, known: &known, stranger: trust == Trust::Stranger };
+        let about = AnswerScope { episodes: &episodes, known: &known, rules: makes_rules(part) };
         let learned = answer::read(asked.output.as_deref().unwrap_or_default(), &about).map_err(AskError::Failed)?;
         let writing =
             Writing { request: &asked.request, session: asked.session, claim: queue.claim, part, known: &known };
@@ -223,14 +223,16 @@ fn counted(n: impl TryInto<u64>, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
-/// Groups by tenant and by whether strangers' words are in it; those with which a try failed stand apart, so that one
+/// Groups by tenant, by scope and by whether strangers' words are in it; those with which a try failed stand apart, so that one
 /// bad episode takes no new ones along. Each group is cut to what a session can read. The first parts of all groups
 /// come first.
 fn parts(episodes: Vec<Episode>) -> Vec<Vec<Episode>> {
-    let mut groups: BTreeMap<(bool, String, bool), Vec<Vec<Episode>>> = BTreeMap::new();
-    let mut room: BTreeMap<(bool, String, bool), usize> = BTreeMap::new();
+    type Group = (bool, String, String, bool);
+    let mut groups: BTreeMap<Group, Vec<Vec<Episode>>> = BTreeMap::new();
+    let mut room: BTreeMap<Group, usize> = BTreeMap::new();
     for episode in episodes {
-        let key = (episode.tried, episode.tenant.as_str().to_owned(), episode.trust == Trust::Stranger);
+        let (tenant, stranger) = (episode.tenant.as_str().to_owned(), episode.trust == Trust::Stranger);
+        let key = (episode.tried, tenant, episode.scope.clone(), stranger);
         let (group, left) = (groups.entry(key.clone()).or_default(), room.entry(key).or_default());
         let needed = room_of(&episode);
         if group.is_empty() || needed > *left {
@@ -262,6 +264,7 @@ mod tests {
             speaker: None,
             content: "x".repeat(bytes),
             occurred_at: Timestamp::UNIX_EPOCH,
+            scope: "global".to_owned(),
         }
     }
 
@@ -275,10 +278,12 @@ mod tests {
             episode("owner", Trust::Owner, true, 10),
             episode("guest", Trust::Stranger, false, 10),
         ];
+        let brought = Episode { scope: "graphiti:main".into(), ..episode("owner", Trust::Owner, false, 10) };
+        let all: Vec<Episode> = all.into_iter().chain([brought]).collect();
         let ids: Vec<Uuid> = all.iter().map(|e| e.id).collect();
         let of = |n: usize| ids[n];
         let cut: Vec<Vec<Uuid>> = parts(all).iter().map(|part| part.iter().map(|e| e.id).collect()).collect();
-        assert_eq!(cut, [vec![of(2)], vec![of(5)], vec![of(0), of(3)], vec![of(1)], vec![of(4)]]);
+        assert_eq!(cut, [vec![of(2)], vec![of(5)], vec![of(0), of(3)], vec![of(1)], vec![of(6)], vec![of(4)]]);
         let many: Vec<Episode> = (0..30).map(|_| episode("owner", Trust::Owner, false, 100_000)).collect();
         let cut = parts(many.into_iter().chain([episode("owner", Trust::Stranger, false, 1)]).collect());
         assert_eq!(cut.iter().map(Vec::len).sum::<usize>(), 31);

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
+use memory::Memory;
 use memory::sql::known::{Believed, KnownFact};
 
 use super::sql::Episode;
@@ -43,14 +44,19 @@ impl KnownMemories {
     /// Of these episodes' tenant. A stranger's words are held against what strangers said alone, and others' never
     /// against those: what is shown is then believed as far as the episodes are, and nothing of the household is shown
     /// beside what a stranger wrote.
-    pub async fn of(db: &Database, schema: &str, tenant: &TenantId, part: &[Episode]) -> Result<Self, StoreError> {
-        let trust = least_trust(part);
+    pub async fn of(db: &Database, memory: &Memory, tenant: &TenantId, part: &[Episode]) -> Result<Self, StoreError> {
+        let (schema, trust) = (memory.store.schema(), least_trust(part));
+        let own: [&str; 2] = ["global", memory.butler.as_str()];
+        let scopes: &[&str] = match scope_of(part) {
+            "global" => &own,
+            scope => &[scope],
+        };
         let shown: &[&str] = match trust {
             Trust::Stranger => &["stranger"],
             Trust::Known => &["owner", "system", "known"],
             Trust::System | Trust::Owner => &["owner", "system"],
         };
-        let believed = Believed { schema, tenant, trusts: shown };
+        let believed = Believed { schema, tenant, trusts: shown, scopes };
         let mut lease = db.shared(tenant).await?;
         let said = words(part.iter().flat_map(|e| [e.content.as_str(), e.speaker.as_deref().unwrap_or_default()]));
         let subjects = believed.subjects(&mut lease, MAX_SUBJECTS).await?;
@@ -68,7 +74,7 @@ impl KnownMemories {
             room = left;
             known.facts.push(fact);
         }
-        if trust == Trust::Stranger {
+        if !makes_rules(part) {
             return Ok(known);
         }
         let mut room = MAX_RULES;
@@ -84,6 +90,16 @@ impl KnownMemories {
 /// How far all of these are believed.
 pub(super) fn least_trust(part: &[Episode]) -> Trust {
     part.iter().map(|e| e.trust).min().unwrap_or(Trust::Stranger)
+}
+
+/// The scope of all of these, which is one.
+pub(super) fn scope_of(part: &[Episode]) -> &str {
+    part.first().map_or("global", |episode| &episode.scope)
+}
+
+/// Whether rules may be learned of these: by what a stranger or another program says nobody is to go.
+pub(super) fn makes_rules(part: &[Episode]) -> bool {
+    least_trust(part) != Trust::Stranger && scope_of(part) == "global"
 }
 
 /// The words of texts, for comparing.
@@ -162,6 +178,7 @@ mod tests {
             speaker: None,
             content: content.to_owned(),
             occurred_at: Timestamp::UNIX_EPOCH,
+            scope: "global".to_owned(),
         }
     }
 

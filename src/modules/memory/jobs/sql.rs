@@ -31,6 +31,8 @@ pub(super) struct Episode {
     pub speaker: Option<String>,
     pub content: String,
     pub occurred_at: Timestamp,
+    /// What is learned from it belongs there.
+    pub scope: String,
 }
 
 /// The episodes of one butler, of one tenant or of all, for one run.
@@ -94,7 +96,7 @@ impl<'a> Episodes<'a> {
         let in_turn = format!(
             "AND n.forgotten_at IS NULL
              AND n.id IN (SELECT t.id FROM (
-                     SELECT id, row_number() OVER (PARTITION BY tenant_id, trust = 'stranger' ORDER BY seq) AS turn
+                     SELECT id, row_number() OVER (PARTITION BY tenant_id, trust = 'stranger', scope ORDER BY seq) AS turn
                      FROM {table}
                      WHERE {open} AND forgotten_at IS NULL AND ($6 = 'owner' OR tenant_id = $6)
                        AND available_at <= clock_timestamp()
@@ -103,7 +105,7 @@ impl<'a> Episodes<'a> {
         );
         let in_turn = Also { sql: &in_turn, params: &[&self.tenant.as_str()] };
         let columns = "q.id, q.tenant_id, q.trust, q.attempts > 0 AS tried, q.speaker, q.content, q.occurred_at, q.seq,
-                       q.session_id";
+                       q.session_id, q.scope";
         let (by, asked): (_, (i64, &[Uuid])) = ((self.claim, self.node), (i64::from(most), &[]));
         let mut lease = self.db.every_tenant().await?;
         let rows = self.table.claim(&mut lease, by, asked, in_turn, columns).await;
@@ -120,6 +122,7 @@ impl<'a> Episodes<'a> {
                 speaker: row.get("speaker"),
                 content: row.get("content"),
                 occurred_at: row.get("occurred_at"),
+                scope: row.get("scope"),
             })
         };
         Ok(rows.iter().filter_map(episode).collect())
