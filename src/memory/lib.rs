@@ -8,6 +8,7 @@
 mod ask;
 mod engine;
 pub mod gate;
+mod handle;
 mod ledger;
 mod shard;
 pub mod sql;
@@ -15,5 +16,6 @@ pub mod write;
 
 pub use ask::{Answered, Ask, Found};
 pub use engine::{Memory, Options, make_missing};
+pub use handle::MemoryHandle;
 pub use ledger::{DIR as PURGED, Ledger, LedgerError};
 pub use memory_index::Kind;

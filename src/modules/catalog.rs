@@ -23,6 +23,7 @@ impl Default for Catalog {
             Box::new(super::log::LogFactory),
             Box::new(super::memory::MemoryFactory),
             Box::new(super::file::FileFactory),
+            Box::new(super::graphiti::GraphitiFactory),
             Box::new(super::journal::JournalFactory),
             Box::new(super::project_memory::ProjectMemoryFactory),
             Box::new(super::telegram::TelegramFactory),

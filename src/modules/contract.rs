@@ -23,6 +23,7 @@ use approvals::ApprovalGate;
 use base::{ButlerName, Clock, Secret};
 use config::{KeyMistake, Section};
 use conversation::ConversationReader;
+use memory::MemoryHandle;
 use outbox::{Channel, Outbox};
 use schedule::BuiltInSchedule;
 use store::migrate::Chain;
@@ -166,6 +167,8 @@ pub struct ModuleContext {
     pub children: Children,
     /// The butler's MCP servers of others.
     pub servers: McpServers,
+    /// The butler's memory, for modules that depend on `memory`.
+    pub memory: MemoryHandle,
 }
 
 /// Makes modules of one name. [`Catalog`](crate::Catalog) lists all factories.

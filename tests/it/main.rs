@@ -57,6 +57,7 @@ mod first_light;
 mod floods;
 mod foreign_roster;
 mod gateway;
+mod graphiti;
 mod graphiti_core;
 mod growth;
 mod http_tls;

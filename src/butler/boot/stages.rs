@@ -24,8 +24,8 @@ use config::{ButlerConfig, Ports, SERVER_MODULES};
 use inbox::{Buffer, ButlerRegistration, SWITCHBOARD, Target, switchboard_tools};
 use mcp::Listener;
 use modules::{
-    Children, Inbound, Live, McpServers, ModuleContext, ModuleError, ModuleSessions, Modules, Phase, mcp_server_tools,
-    memory,
+    Children, Inbound, Live, McpServers, MemoryHandle, ModuleContext, ModuleError, ModuleSessions, Modules, Phase,
+    mcp_server_tools, memory,
 };
 use outbox::{Channel, MESSENGER, Pump, messenger_tools};
 use schedule::{Scheduler, SchedulerParts, schedule_tools, sync};
@@ -183,6 +183,7 @@ impl Booting<'_> {
                 data_dir: services.data_dir.clone(),
             },
             servers: McpServers::default(),
+            memory: MemoryHandle::default(),
         };
         Ok(Bound { listener, auditor, spawner, offered, context })
     }

@@ -5,6 +5,7 @@ pub mod entities;
 pub mod experiences;
 pub mod facts;
 pub(crate) mod fulltext;
+pub mod graph;
 mod index;
 pub mod known;
 mod ledger;

@@ -133,6 +133,7 @@ impl Module for MemoryModule {
         let memory = Arc::new(Memory::new(&cx.butler, options, &cx.store, embedder));
         // The owner's own is there by the time that somebody asks.
         memory.warm(&TenantId::owner());
+        cx.memory.set(&memory);
         let _ = self.started.set((memory, ledger));
         Ok(())
     }

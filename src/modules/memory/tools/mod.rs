@@ -22,7 +22,7 @@ macro_rules! in_tx {
             let mut lease = $call.lease().await?;
             let mut $tx = $call.begin(&mut lease).await?;
             let done = $work.await;
-            $crate::memory::tools::settled($tx, done).await
+            $crate::memory_calls::settled($tx, done).await
         };
         if done.is_ok() {
             $crate::memory::tools::stepped($call, $with).await;
@@ -49,11 +49,11 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use super::Settings;
-use crate::ModuleError;
-use memory::write::{Kind, Origin, Permanence, Vector, WriteError};
+pub(super) use crate::memory_calls::settled;
+use crate::{ModuleError, memory_calls};
+use memory::write::{Kind, Origin, Permanence, Vector};
 use memory::{Ledger, Memory};
-use memory_index::rank::spoken;
-use tools::{Definition, EffectTx, Meta, Tool, ToolCall, ToolError};
+use tools::{Definition, Meta, Tool, ToolCall, ToolError};
 
 pub use admin::Runs;
 
@@ -226,14 +226,7 @@ fn session_id(given: &str) -> Uuid {
 
 /// The vector of what is to be kept; without, it is found by its words until there is one.
 pub(super) async fn vector(with: &With, about: Option<&str>, said: &str) -> Option<Vector> {
-    let memory = &with.memory;
-    match memory.vector(&spoken(about, said)).await {
-        Ok(numbers) => Some(Vector { model: memory.embedder.model().to_owned(), numbers }),
-        Err(e) => {
-            tracing::warn!(butler = %memory.butler, error = %e, "a memory was stored without its vector for now");
-            None
-        }
-    }
+    memory_calls::vector(&with.memory, about, said).await
 }
 
 /// The scope among the arguments: what all may know, or the butler's own.
@@ -253,40 +246,10 @@ fn scope(call: &ToolCall) -> Result<String, ToolError> {
 
 /// Who writes, and what the session was told so far.
 pub(super) async fn origin(call: &ToolCall, with: &With) -> Result<Origin, ToolError> {
-    let mut told = std::collections::HashSet::new();
-    if let Some(session) = call.session() {
-        told.extend(with.memory.told(session));
-        let mut lease = call.store.lease(call.context()).await?;
-        told.extend(sessions::sql::told_by_memory(&mut lease, call.store.schema(), &[session.0]).await?);
-    }
-    Ok(Origin {
-        butler: call.butler.to_string(),
-        actor: call.caller.label().to_owned(),
-        session: call.session().map(|s| s.0),
-        request: Some(call.context().request_id.0),
-        told,
-    })
-}
-
-/// Ends a call's transaction as its work ended.
-pub(super) async fn settled<T>(tx: EffectTx<'_, '_>, done: Result<T, WriteError>) -> Result<T, ToolError> {
-    match done {
-        Ok(done) => {
-            tx.commit().await?;
-            Ok(done)
-        }
-        Err(refused) => {
-            // A connection that is gone takes its transaction with it.
-            let _ = tx.rollback().await;
-            Err(refused.into())
-        }
-    }
+    memory_calls::origin(call, &with.memory).await
 }
 
 /// Makes what was committed searchable.
 pub(super) async fn stepped(call: &ToolCall, with: &With) {
-    // What is not searchable yet will be at the next look.
-    if let Err(e) = with.memory.step(&call.context().tenant_id).await {
-        tracing::warn!(butler = %call.butler, error = %e, "stored memories are not searchable yet");
-    }
+    memory_calls::stepped(call, &with.memory).await;
 }
