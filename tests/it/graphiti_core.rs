@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::support::graphiti::{Graphiti, call, extraction, no_duplicates};
-use crate::support::model;
+use crate::support::{http, model};
 
 /// Two episodes, of which the second ends what the first says.
 async fn moves() -> testkit::model::ScriptedModel {
@@ -13,7 +13,10 @@ async fn moves() -> testkit::model::ScriptedModel {
     };
     let ends = json!({"duplicate_facts": [], "contradicted_facts": [0]}).to_string();
     let ends = json!({"when": "(?s)Ada lives in London.*\"title\": \"EdgeDuplicate\"", "steps": [{"say": ends}]});
-    let both = [of("moved to London", "London", "2026-03-01T00:00:00Z"), of("in Cambridge", "Cambridge", "2026-01-01T00:00:00Z")];
+    let both = [
+        of("moved to London", "London", "2026-03-01T00:00:00Z"),
+        of("in Cambridge", "Cambridge", "2026-01-01T00:00:00Z"),
+    ];
     model(json!([vec![ends], both.concat(), no_duplicates()].concat())).await
 }
 
@@ -23,7 +26,9 @@ async fn graphiti_core_takes_episodes_and_finds_their_facts() {
     let Some(mut graphiti) = Graphiti::start(&model).await else { return };
     let connection = graphiti.connect().await;
     let names: Vec<&str> = connection.tools().iter().map(|tool| tool.name.as_str()).collect();
-    for tool in ["add_memory", "search_nodes", "search_memory_facts", "get_episodes", "get_entity_edge", "delete_episode"] {
+    for tool in
+        ["add_memory", "search_nodes", "search_memory_facts", "get_episodes", "get_entity_edge", "delete_episode"]
+    {
         assert!(names.contains(&tool), "{names:?}");
     }
     assert_eq!(call(&connection, "get_status", json!({})).await["status"], "ok");
@@ -59,7 +64,10 @@ async fn graphiti_core_takes_episodes_and_finds_their_facts() {
     let found = call(&connection, "search_memory_facts", facts.clone()).await;
     let of = |place: &str| {
         let all = found["facts"].as_array().expect("facts").iter();
-        all.clone().find(|fact| fact["fact"] == format!("Ada lives in {place}")).cloned().unwrap_or_else(|| panic!("{found}"))
+        all.clone()
+            .find(|fact| fact["fact"] == format!("Ada lives in {place}"))
+            .cloned()
+            .unwrap_or_else(|| panic!("{found}"))
     };
     assert!(of("London")["invalid_at"].is_null(), "{found}");
     assert!(of("Cambridge")["invalid_at"].as_str().is_some_and(|at| at.starts_with("2026-03-01")), "{found}");
@@ -68,12 +76,11 @@ async fn graphiti_core_takes_episodes_and_finds_their_facts() {
 
     connection.close().await;
 
-    // It stands in a file: what was read is there after a kill.
-    graphiti.kill().await;
+    // It stands in a file: what was read is there after an end.
+    graphiti.stop().await;
     graphiti.start_again().await;
+    assert_eq!(graphiti.episodes("llm_council").await.len(), 2);
     let connection = graphiti.connect().await;
-    let found = call(&connection, "get_episodes", json!({"group_ids": "llm_council"})).await;
-    assert_eq!(found["episodes"].as_array().map(Vec::len), Some(2), "{found}");
 
     // What is taken back takes its facts along.
     let gone = call(&connection, "delete_episode", json!({"uuid": first["uuid"]})).await;
@@ -99,7 +106,8 @@ async fn loses(graphiti: &Graphiti) {
         assert!(taken["message"].is_string(), "{taken}");
     }
     let unknown = json!({"name": "n", "episode_body": "x", "metadata": "{}"});
-    let answer = connection.call("add_memory", unknown.as_object().expect("an object").clone()).await.expect("an answer");
+    let answer =
+        connection.call("add_memory", unknown.as_object().expect("an object").clone()).await.expect("an answer");
     assert!(answer.is_error && answer.text.contains("metadata"), "{answer:?}");
     let none = call(&connection, "get_entity_edge", json!({"uuid": "none"})).await;
     assert_eq!(none, json!({"error": "Error getting entity edge: edge none not found"}));
@@ -139,10 +147,17 @@ async fn the_stand_in_does_as_graphiti_does_and_fails_as_it_is_asked() {
     graphiti.kill().await;
     graphiti.start_again().await;
     assert_eq!(names(graphiti.has("g", 2).await), ["first", "second"], "it reads what it had stored");
-    graphiti.control(json!({"facts": [{"fact": "Ada lives in Cambridge", "group_id": "g"}], "hide": ["get_status"]})).await;
+    graphiti
+        .control(json!({"facts": [{"fact": "Ada lives in Cambridge", "group_id": "g"}], "hide": ["get_status"]}))
+        .await;
     let connection = graphiti.connect().await;
     assert!(!connection.tools().iter().any(|tool| tool.name == "get_status"));
     let found = call(&connection, "search_memory_facts", json!({"query": "Ada", "group_ids": "g"})).await;
     assert_eq!(found["facts"][0]["fact"], "Ada lives in Cambridge");
     assert!(graphiti.dir().join("episodes.jsonl").exists());
+    // One that comes later, at an address that is known before.
+    let Some(mut late) = Graphiti::plain_later().await else { return };
+    assert!(http().get(&late.url).send().await.is_err());
+    late.start_again().await;
+    assert_eq!(call(&late.connect().await, "get_status", json!({})).await["status"], "ok");
 }

@@ -7,8 +7,8 @@ than theirs: an argument that no tool has is refused.
 
     python core.py --port PORT --model http://127.0.0.1:PORT/v1 [--store FILE] [--group main]
 
-FILE keeps what was read over a kill, unless something was deleted since the last regular end: kuzu 0.11.3 dies of a
-segmentation fault when it reads its journal then.
+FILE keeps what was read over a regular end. Over a kill it may not: kuzu 0.11.3 then dies of segmentation faults while it
+reads its journal, or behind that.
 
 It prints {"url": ..., "control": ...} once it listens, and ends with its standard input. GET `control` for what was lost:
 {"taken": n, "done": n, "lost": [{"name": ..., "error": ...}]}.
@@ -371,11 +371,11 @@ def as_recorded():
                 sys.exit(f"{tool.name} differs from the real server's: {json.dumps(ours)}\n{json.dumps(theirs)}")
 
 
-def leave_with_input():
+def leave_with_input(server):
     """Ends with whoever started it."""
     while sys.stdin.buffer.read(4096):
         pass
-    os._exit(0)
+    server.should_exit = server.force_exit = True
 
 
 def main():
@@ -394,9 +394,15 @@ def main():
     listening.listen(128)
     at = f"http://127.0.0.1:{listening.getsockname()[1]}"
     print(json.dumps({"url": f"{at}/mcp", "control": f"{at}/control"}), flush=True)
-    threading.Thread(target=leave_with_input, daemon=True).start()
-    config = uvicorn.Config(mcp.streamable_http_app(), log_level="error")
-    asyncio.run(uvicorn.Server(config).serve(sockets=[listening]))
+    server = uvicorn.Server(uvicorn.Config(mcp.streamable_http_app(), log_level="error"))
+    threading.Thread(target=leave_with_input, args=[server], daemon=True).start()
+    try:
+        asyncio.run(server.serve(sockets=[listening]))
+    finally:
+        service.graph.driver.client.close()
+        service.graph.driver.db.close()
+        # What streams are open does not matter any more.
+        os._exit(0)
 
 
 if __name__ == "__main__":

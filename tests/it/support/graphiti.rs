@@ -68,7 +68,8 @@ impl Graphiti {
         };
         let dir = tempfile::tempdir().expect("a directory");
         let store = dir.path().join("graph").to_string_lossy().into_owned();
-        let command = [python, script("core.py"), "--model".to_owned(), model.openai_base_url(), "--store".to_owned(), store];
+        let command =
+            [python, script("core.py"), "--model".to_owned(), model.openai_base_url(), "--store".to_owned(), store];
         Some(Self::begin(command.into(), dir).await)
     }
 
@@ -135,6 +136,18 @@ impl Graphiti {
         }
     }
 
+    /// Ends it as it ends by itself.
+    pub async fn stop(&mut self) {
+        if let Some(mut running) = self.running.take() {
+            drop(running.input.take());
+            eventually("the Graphiti server ends", || {
+                let ended = running.child.try_wait().expect("a child");
+                std::future::ready(ended.map(drop).ok_or_else(|| "it runs".to_owned()))
+            })
+            .await;
+        }
+    }
+
     /// Has the stand-in do something: the keys of plain.py.
     pub async fn control(&self, with: Value) {
         let answer = self.http.post(self.at("control")).json(&with).send().await.expect("it answers");
@@ -153,11 +166,17 @@ impl Graphiti {
         answer.json().await.expect("JSON")
     }
 
-    /// The episodes of a group that the stand-in has stored, in the order in which they came.
+    /// The episodes of a group that are stored: at the stand-in in the order in which they came, at the real one by uuid.
     pub async fn episodes(&self, group: &str) -> Vec<Value> {
         let state = self.state().await;
-        let all = state["episodes"].as_array().expect("a list");
-        all.iter().filter(|episode| episode["group_id"] == group).cloned().collect()
+        if let Some(all) = state["episodes"].as_array() {
+            return all.iter().filter(|episode| episode["group_id"] == group).cloned().collect();
+        }
+        let connection = self.connect().await;
+        let asked = json!({"group_ids": group, "max_episodes": 10_000});
+        let found = call(&connection, "get_episodes", asked).await;
+        connection.close().await;
+        found["episodes"].as_array().expect("a list").clone()
     }
 
     /// Waits until the stand-in has so many episodes of a group; gives them.
@@ -235,9 +254,7 @@ pub fn extraction(of: &str, entities: [&str; 2], relation: &str, fact: &str, val
 /// What a scripted model says to the rest of what graphiti_core asks: nothing is the same as before, and nothing is against
 /// it. Put it behind the episodes.
 pub fn no_duplicates() -> Vec<Value> {
-    let says = |form: &str, said: Value| {
-        json!({"when": format!("\"title\": \"{form}\""), "steps": [{"say": said.to_string()}]})
-    };
+    let says = |form: &str, said: Value| json!({"when": format!("\"title\": \"{form}\""), "steps": [{"say": said.to_string()}]});
     vec![
         says("NodeResolutions", json!({"entity_resolutions": []})),
         says("EdgeDuplicate", json!({"duplicate_facts": [], "contradicted_facts": []})),
