@@ -145,6 +145,10 @@ fn describe(kind: &EventKind, session: &str, most: usize) -> (Tone, &'static str
             (Tone::Faint, "exits", text)
         }
         EventKind::Cut { message } => (Tone::Warn, "cut", one(message)),
+        EventKind::Stage { stage, by, text } => {
+            let by = by.as_ref().map(|by| format!("{}: ", one_line(by, 80))).unwrap_or_default();
+            (Tone::Head, "stage", format!("{}, {by}{}", one_line(stage, 40), one(text)))
+        }
         EventKind::Followed { by, runtime, class } => {
             let class = one_line(class, 80);
             (

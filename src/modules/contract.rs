@@ -26,6 +26,7 @@ use conversation::ConversationReader;
 use memory::MemoryHandle;
 use outbox::{Channel, Outbox};
 use schedule::BuiltInSchedule;
+use sessions::Conductor;
 use store::migrate::Chain;
 use store::{Database, Store};
 use tools::Tool;
@@ -141,6 +142,8 @@ pub struct ModuleContext {
     /// Where the world reaches `/hooks`; `None`: nowhere.
     pub public_url: Option<String>,
     pub store: Store,
+    /// The daemon's name among those on its database, by which it claims rows.
+    pub node: String,
     /// The same rows as the daemon itself reads them: whatever their labels are, without being lowered by them. Whoever
     /// hands them on answers for each label.
     pub house: Arc<Database>,
@@ -322,6 +325,10 @@ pub trait Module: Send + Sync {
     }
     /// What it says at the start of its butler's sessions.
     fn opening(&self, _: &ModuleContext) -> Option<Opening> {
+        None
+    }
+    /// Who works on its butler's sessions in the place of a model, if it does.
+    fn conductor(&self, _: &ModuleContext) -> Option<Arc<dyn Conductor>> {
         None
     }
     /// Leaves; called in reverse order of starting, after its background tasks ended.

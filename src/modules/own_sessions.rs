@@ -8,7 +8,9 @@ use serde_json::Value;
 use base::{ButlerName, Clock, Label, RequestContext, SessionId, TenantId, Trust};
 use config::RuntimeKind;
 use sessions::budget::Limits;
-use sessions::{HOUSEKEEPING, SessionOptions, SessionResult, Spawner, Trigger, TriggerError, show_end};
+use sessions::{
+    Conducted, HOUSEKEEPING, ModelServer, SessionOptions, SessionResult, Spawner, Trigger, TriggerError, show_end,
+};
 use tools::ToolCall;
 
 /// Starts sessions of the module's butler. Cheap to clone.
@@ -29,6 +31,9 @@ pub enum Cause<'a> {
     /// no more than what that one was shown, and is refused where it would have to wait for a slot: the caller may hold
     /// it.
     Call(&'a ToolCall),
+    /// A session that the module conducts: the new one stands one deeper under it, and is trusted no more than what that
+    /// one was shown. It waits for a slot, unless another session waits for the one that is conducted.
+    Conducted(&'a Conducted),
     /// The module's own doing for this tenant. `trust`: of the least trusted words in prompt and context. It waits for
     /// its place behind what people wait for.
     Own { tenant: TenantId, trust: Trust },
@@ -44,6 +49,12 @@ pub struct SessionRequest<'a> {
     pub runtime: Option<RuntimeKind>,
     /// Another model than the butler's.
     pub model: Option<String>,
+    /// Another model server than the butler's.
+    pub server: Option<ModelServer>,
+    /// All that it is told besides its prompt, in the place of the butler's own prompt.
+    pub system_prompt: Option<&'static str>,
+    /// References of attachments that the model is shown with the prompt, where they are pictures and its program can.
+    pub attachments: Vec<String>,
     /// Of the butler's tools only these.
     pub tools: Option<BTreeSet<String>>,
     /// What it may use, where that is less than its butler's limits.
@@ -60,6 +71,9 @@ impl<'a> SessionRequest<'a> {
             cause,
             runtime: None,
             model: None,
+            server: None,
+            system_prompt: None,
+            attachments: Vec::new(),
             tools: None,
             limits: Limits::default(),
             apart_from_memory: false,
@@ -77,11 +91,17 @@ impl ModuleSessions {
         Self { module: module.into(), ..self.clone() }
     }
 
+    /// The model of the butler's sessions, where its settings name one.
+    pub fn own_model(&self) -> Option<&str> {
+        self.spawner.model()
+    }
+
     /// Runs a session to its end, which is an answer also where it failed. The session goes on when this future is
     /// dropped. Where a call caused it, the call counts as having been shown what the session says.
     pub async fn run(&self, request: SessionRequest<'_>) -> Result<SessionResult, TriggerError> {
         let call = match request.cause {
             Cause::Call(call) => Some(call),
+            Cause::Conducted(session) => return self.run_under(session, self.trigger(request)).await,
             Cause::Own { .. } => None,
         };
         let (trigger, caller) = self.trigger(request);
@@ -95,6 +115,32 @@ impl ModuleSessions {
         Ok(end)
     }
 
+    /// Runs a session under one that is conducted, and ends it when that one must end.
+    async fn run_under(
+        &self,
+        session: &Conducted,
+        (trigger, caller): (Trigger, Option<SessionId>),
+    ) -> Result<SessionResult, TriggerError> {
+        let tenant = trigger.request.tenant_id.clone();
+        let stopping = || TriggerError::Stopping(self.butler.to_string());
+        if session.stop.is_cancelled() {
+            return Err(stopping());
+        }
+        let (id, end) = self.spawner.begin(trigger, caller).await?;
+        tokio::pin!(end);
+        let ended = tokio::select! {
+            ended = &mut end => ended,
+            () = session.stop.cancelled() => {
+                self.spawner.cancel(id);
+                end.await
+            }
+        };
+        let ended = ended.map_err(|_| stopping())??;
+        // Nothing of it is used before it is on record how far it is believed.
+        session.shows(&self.spawner.label_of(&tenant, ended.session_id).await?).await?;
+        Ok(ended)
+    }
+
     /// Starts a session and returns once its row is there.
     pub async fn start(&self, request: SessionRequest<'_>) -> Result<SessionId, TriggerError> {
         let (trigger, caller) = self.trigger(request);
@@ -104,6 +150,11 @@ impl ModuleSessions {
     fn trigger(&self, request: SessionRequest<'_>) -> (Trigger, Option<SessionId>) {
         let (source, context, caller) = match request.cause {
             Cause::Call(call) => (format!("module:{}", self.module), self.under(call), call.session()),
+            Cause::Conducted(session) => {
+                // Who waits for it may hold the slot that these would wait for.
+                let caller = session.trigger.options.awaited.then_some(session.id);
+                (format!("module:{}", self.module), session.under(&self.clock), caller)
+            }
             Cause::Own { tenant, trust } => {
                 let (butler, module) = (self.butler.as_str(), &*self.module);
                 let root = RequestContext::root(&self.clock, tenant, "module", butler, module, Trust::System);
@@ -116,6 +167,10 @@ impl ModuleSessions {
             tools: request.tools.map(Arc::new),
             runtime: request.runtime,
             model: request.model,
+            server: request.server,
+            system_prompt: request.system_prompt,
+            attachments: request.attachments,
+            by_a_model: true,
             limits: request.limits,
             apart_from_memory: request.apart_from_memory,
             ..SessionOptions::default()

@@ -13,7 +13,7 @@ pub(super) async fn may_start(inner: &Inner, trigger: &Trigger, attempt: Attempt
     let parts = &inner.parts;
     let account = parts
         .budgets
-        .account(&parts.config, &trigger.request, trigger.is_strangers(), inner.is_local(&attempt))
+        .account(&parts.config, &trigger.request, trigger.is_strangers(), inner.is_local(&attempt, &trigger.options))
         .await?
         .within(trigger.options.limits);
     let Err(over) = account.check(attempt.access.model.as_deref()) else { return Ok(attempt) };
@@ -26,7 +26,7 @@ pub(super) async fn may_start(inner: &Inner, trigger: &Trigger, attempt: Attempt
 /// Runs a session that has its slot, with a meter of its own.
 pub(super) async fn run(inner: &Inner, trigger: &Trigger, attempt: Attempt, cancel: &CancellationToken) -> Ending {
     let parts = &inner.parts;
-    let (strangers, local) = (trigger.is_strangers(), inner.is_local(&attempt));
+    let (strangers, local) = (trigger.is_strangers(), inner.is_local(&attempt, &trigger.options));
     let account = match parts.budgets.account(&parts.config, &trigger.request, strangers, local).await {
         Ok(account) => account.within(trigger.options.limits),
         Err(e) => return Ending::unstarted(SessionState::Failed, "unavailable", unread(&e)),

@@ -59,7 +59,10 @@ impl Inner {
         };
         let (config, settings) = (&self.parts.config, &self.parts.settings);
         let small = kind == config.runtime.kind && config.sessions.tier == Some(ModelTier::Small);
-        let share = || share(settings.tool_budget, kind, is_local(config, kind, settings), small);
+        let share = || {
+            let local = is_local(config, kind, settings, &trigger.options);
+            share(settings.tool_budget, kind, local, small)
+        };
         let budget = config.runtime.tool_budget.unwrap_or_else(share);
         let chosen = match named {
             // Few, and each of them meant.

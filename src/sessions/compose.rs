@@ -167,7 +167,11 @@ pub(super) fn composed(
 /// own is told its prompt alone.
 fn context_block(trigger: &Trigger) -> Option<serde_json::Value> {
     let from_person = !matches!(trigger.request.source_channel.as_str(), "cli" | "mcp" | "schedule");
-    if trigger.options.system_prompt.is_some() || !from_person && trigger.context.is_none() {
+    if trigger.options.system_prompt.is_some() {
+        // It is told nothing of the request but what it was given.
+        return trigger.context.clone();
+    }
+    if !from_person && trigger.context.is_none() {
         return None;
     }
     let mut block = serde_json::to_value(&*trigger.request).unwrap_or_default();

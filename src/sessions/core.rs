@@ -10,6 +10,8 @@ use tokio_util::task::TaskTracker;
 
 use super::admission::{Admission, Place, Slot, Urgency};
 use super::attempts::{Candidates, Next, next};
+use super::conduct;
+use super::conductor::Conductor;
 use super::log::{Ending, SessionLog};
 use super::memory::Memory;
 use super::model::NoModel;
@@ -20,7 +22,7 @@ use super::transcript::Transcript;
 use super::types::{EventKind, ModelState, SessionOptions, SessionResult, SessionState, Trigger, TriggerError};
 use super::{budget_guard, trace};
 use base::redact::household;
-use base::{Backoff, SessionId, crash, task};
+use base::{Backoff, Label, SessionId, TenantId, crash, task};
 use config::RuntimeKind;
 use process::Leftover;
 use store::{Store, StoreError};
@@ -60,6 +62,7 @@ impl Spawner {
             tasks: TaskTracker::new(),
             shown: ShownBefore::default(),
             memory: OnceLock::new(),
+            conductor: OnceLock::new(),
             parts,
         };
         Self { inner: Arc::new(inner) }
@@ -71,6 +74,11 @@ impl Spawner {
 
     pub fn running(&self) -> usize {
         self.inner.admission.running()
+    }
+
+    /// The model of its sessions, where the butler's settings name one.
+    pub fn model(&self) -> Option<&str> {
+        self.inner.parts.config.sessions.model.as_deref()
     }
 
     /// Where what happens in this butler's sessions is told.
@@ -99,6 +107,11 @@ impl Spawner {
     /// are to have it.
     pub fn set_memory(&self, memory: Weak<dyn Memory>) {
         let _ = self.inner.memory.set(memory);
+    }
+
+    /// Tells who works on its sessions in the place of its model; as [`Spawner::set_memory`].
+    pub fn set_conductor(&self, conductor: Weak<dyn Conductor>) {
+        let _ = self.inner.conductor.set(conductor);
     }
 
     /// A butler that asks for a vendor's CLI does not start without its key; a native one is up without a model.
@@ -177,7 +190,8 @@ impl Spawner {
         if let Some(why) = inner.parts.db.machine().why() {
             return Err(TriggerError::Unavailable(why));
         }
-        let trigger = redacted(trigger);
+        let mut trigger = redacted(trigger);
+        trigger.options.awaited |= own_session.is_some();
         let mut span = trace::trigger(inner, &trigger);
         let trigger = trigger.under(span.context());
         let ready = inner.first_ready(inner.runtimes(&trigger), &trigger.options).await;
@@ -187,7 +201,10 @@ impl Spawner {
         })?;
         let first = Attempt { id: SessionId::new(), at, access };
         let first = budget_guard::may_start(inner, &trigger, first).await?;
-        let place = inner.admission.enter(Urgency::of(&trigger), own_session.is_some())?;
+        let place = match inner.conductor(&trigger) {
+            Some(_) => None,
+            None => Some(inner.admission.enter(Urgency::of(&trigger), trigger.options.awaited)?),
+        };
         let id = first.id;
         if let Err(e) = inner.open(&first, &trigger, None).await {
             // The row may be there all the same; then it must not stay open.
@@ -207,6 +224,12 @@ impl Spawner {
         });
         task::spawn(task::Kind::Job, "session", tracked);
         Ok((id, end))
+    }
+
+    /// The label of all that a session of this butler was shown so far.
+    pub async fn label_of(&self, tenant: &TenantId, id: SessionId) -> Result<Label, StoreError> {
+        let mut lease = self.inner.parts.db.shared(tenant).await?;
+        super::sql::label_of(&mut lease, self.inner.parts.store.schema(), tenant, id.0).await
     }
 
     /// Cancels a session that waits or runs here.
@@ -273,11 +296,11 @@ impl Inner {
         self: Arc<Self>,
         mut attempt: Attempt,
         mut trigger: Trigger,
-        place: Place,
+        mut place: Option<Place>,
     ) -> Result<SessionResult, TriggerError> {
         let mut retries = self.parts.settings.retries;
         let mut pause = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
-        let (mut place, mut slot) = (Some(place), None);
+        let mut slot = None;
         loop {
             let (id, at) = (attempt.id, attempt.at);
             let cancel = self.live().get(&id).cloned().unwrap_or_default();
@@ -362,6 +385,11 @@ impl Inner {
         cancel: CancellationToken,
     ) -> (Ending, Option<Slot>) {
         let cancelled = || Ending::unstarted(SessionState::Cancelled, "cancelled", "cancelled before it was started");
+        if let Some(conductor) = self.conductor(&trigger) {
+            let end = conduct::run(&self, conductor, &trigger, &attempt, &cancel).await;
+            self.transcript.flush().await;
+            return (end, None);
+        }
         let slot = match (slot, place) {
             (Some(slot), _) => slot,
             (None, None) => return (cancelled(), None),

@@ -12,6 +12,8 @@ mod budget_guard;
 mod budget_row;
 mod choice;
 mod compose;
+mod conduct;
+mod conductor;
 mod core;
 mod drive;
 pub mod gateway;
@@ -39,6 +41,7 @@ pub mod workspace;
 pub use adapters::{CHILD_PATH, api_of};
 pub use admission::{HOUSEKEEPING, SCHEDULE, SessionPermits};
 pub use compose::child_limits;
+pub use conductor::{Conducted, Conductor};
 pub use core::Spawner;
 pub use history::{EventPage, TracePart};
 pub use memory::{Memory, RECALL_WITHIN, Recalled};
@@ -50,6 +53,6 @@ pub use state::SpawnerParts;
 pub use tools::{session_tools, show_end};
 pub use transcript::Transcript;
 pub use types::{
-    EventKind, INSPECT, MAX_PROMPT, ModelState, SessionEvent, SessionOptions, SessionResult, SessionState, Trigger,
-    TriggerError,
+    EventKind, INSPECT, MAX_PROMPT, ModelServer, ModelState, SessionEvent, SessionOptions, SessionResult, SessionState,
+    Trigger, TriggerError,
 };

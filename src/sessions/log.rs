@@ -247,6 +247,16 @@ impl SessionLog {
         Ok(())
     }
 
+    /// Writes the label of what a session was shown by now.
+    pub async fn note_label(&self, ctx: &RequestContext, id: SessionId, label: &base::Label) -> Result<(), StoreError> {
+        let mut lease = self.store.lease(ctx).await?;
+        lease
+            .execute(sql::STATEMENTS.note_taint, &[&id.0, &label.trust.as_str(), &label.audience.names()])
+            .await
+            .map(drop)
+            .map_err(StoreError::query("writing what a session was shown"))
+    }
+
     /// Remembers the child, so that the next start finds it should this one die.
     pub async fn child(&self, ctx: &RequestContext, id: SessionId, child: &Identity) -> Result<(), StoreError> {
         let started = i64::try_from(child.started).unwrap_or(i64::MAX);

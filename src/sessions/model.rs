@@ -67,8 +67,16 @@ fn endpoint(config: &ButlerConfig, kind: RuntimeKind, settings: &SpawnerConfig) 
 }
 
 /// Whether a butler's model server for this runtime is on the owner's own network, where no vendor's prices hold.
-pub(super) fn is_local(config: &ButlerConfig, kind: RuntimeKind, settings: &SpawnerConfig) -> bool {
-    is_local_network(&endpoint(config, kind, settings).0)
+pub(super) fn is_local(
+    config: &ButlerConfig,
+    kind: RuntimeKind,
+    settings: &SpawnerConfig,
+    options: &SessionOptions,
+) -> bool {
+    match &options.server {
+        Some(server) => is_local_network(&server.url),
+        None => is_local_network(&endpoint(config, kind, settings).0),
+    }
 }
 
 /// What the vendor may do besides answering: what the settings name, and what a built-in tool that they name has it do.
@@ -111,6 +119,32 @@ pub fn model_places(config: &ButlerConfig, settings: &SpawnerConfig) -> Vec<Mode
     models.into_iter().map(place).collect()
 }
 
+/// The key that a session has, under the name that its program looks for.
+async fn keys(
+    config: &ButlerConfig,
+    kind: RuntimeKind,
+    credentials: &Credentials,
+    options: &SessionOptions,
+) -> Result<Vec<(String, Secret<String>)>, NoModel> {
+    let names = key_names(config, kind);
+    if let Some(server) = &options.server {
+        // The butler's own key is its vendor's, and nobody else's.
+        let Some(name) = &server.key else { return Ok(Vec::new()) };
+        let key = credentials.get(&TenantId::owner(), name).await?;
+        let key = key.ok_or_else(|| {
+            let why = format!("{} is asked with the key {name}, which is not stored", server.url);
+            NoModel::Missing(format!("{why}: run `butlerd secret set {name}`"))
+        })?;
+        return Ok(names.first().map(|name| ((*name).to_owned(), key.0)).into_iter().collect());
+    }
+    for name in names {
+        if let Some((value, _)) = credentials.get(&TenantId::owner(), name).await? {
+            return Ok(vec![((*name).to_owned(), value)]);
+        }
+    }
+    Ok(Vec::new())
+}
+
 /// Looks up what a session of this butler in this runtime with these options needs.
 pub async fn resolve(
     config: &ButlerConfig,
@@ -119,17 +153,15 @@ pub async fn resolve(
     credentials: &Credentials,
     options: &SessionOptions,
 ) -> Result<ModelAccess, NoModel> {
-    let (url, own) = endpoint(config, kind, settings);
-    let mut keys = Vec::new();
-    for name in key_names(config, kind) {
-        if let Some((value, _)) = credentials.get(&TenantId::owner(), name).await? {
-            keys.push(((*name).to_owned(), value));
-            break;
-        }
-    }
+    let (url, own) = match &options.server {
+        Some(server) => (server.url.clone(), true),
+        None => endpoint(config, kind, settings),
+    };
+    let keys = keys(config, kind, credentials, options).await?;
     let native = kind == RuntimeKind::Native;
     if keys.is_empty() && !(native && own) {
-        let first = key_names(config, kind).first().copied().unwrap_or_default();
+        let named = options.server.as_ref().and_then(|server| server.key.as_deref());
+        let first = named.or(key_names(config, kind).first().copied()).unwrap_or_default();
         return Err(NoModel::Missing(format!(
             "{} has no model: run `butlerd secret set {first}`{}",
             config.name,

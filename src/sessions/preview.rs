@@ -68,7 +68,7 @@ impl Inner {
         let config = &self.parts.config;
         let ready = self.first_ready(self.runtimes(trigger), &trigger.options).await;
         let kind = ready.as_ref().map_or(config.runtime.kind, |(at, _)| self.candidates.at(*at).kind);
-        let local = is_local(config, kind, &self.parts.settings);
+        let local = is_local(config, kind, &self.parts.settings, &trigger.options);
         let account = self
             .parts
             .budgets

@@ -13,6 +13,7 @@ use tokio_util::task::TaskTracker;
 use super::admission::{Admission, SessionPermits};
 use super::attempts::{Candidate, Candidates};
 use super::budget::Budgets;
+use super::conductor::Conductor;
 use super::gateway::Gateway;
 use super::log::{Ending, SessionLog};
 use super::memory::Memory;
@@ -76,6 +77,9 @@ pub(super) struct Inner {
     /// Who remembers for the butler, if somebody does. Weak, because it asks the butler's tools, and they hold the spawner:
     /// each would keep the other, and the memory's index, for ever.
     pub memory: OnceLock<Weak<dyn Memory>>,
+    /// Who works on the butler's sessions in the place of its model, if somebody does. Weak, because it starts sessions by
+    /// this spawner.
+    pub conductor: OnceLock<Weak<dyn Conductor>>,
 }
 
 /// One session of a trigger: in which runtime, and with what.
@@ -116,6 +120,14 @@ impl Inner {
     /// Who remembers what comes of this trigger, if somebody does.
     pub(super) fn memory(&self, trigger: &Trigger) -> Option<Arc<dyn Memory>> {
         self.memory.get().filter(|_| !trigger.options.apart_from_memory)?.upgrade()
+    }
+
+    /// Who works on what comes of this trigger, if a module does. What is told all that it is told, or has tools of its
+    /// own, is a model's to do.
+    pub(super) fn conductor(&self, trigger: &Trigger) -> Option<Arc<dyn Conductor>> {
+        let options = &trigger.options;
+        let models = options.by_a_model || options.system_prompt.is_some() || options.tools.is_some();
+        self.conductor.get().filter(|_| !models)?.upgrade()
     }
 
     /// Puts what happens in a session on record, and tells whoever watches.
@@ -167,8 +179,8 @@ impl Inner {
     }
 
     /// Whether the attempt's model server is on the owner's own network.
-    pub(super) fn is_local(&self, attempt: &Attempt) -> bool {
-        is_local(&self.parts.config, self.candidate(attempt).kind, &self.parts.settings)
+    pub(super) fn is_local(&self, attempt: &Attempt, options: &SessionOptions) -> bool {
+        is_local(&self.parts.config, self.candidate(attempt).kind, &self.parts.settings, options)
     }
 
     /// Puts on record an attempt that must not begin.

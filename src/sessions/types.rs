@@ -43,24 +43,38 @@ pub struct SessionOptions {
     pub system_prompt: Option<&'static str>,
     /// The session's work is done with the calls of the model's first answer. Runtimes that can't stop there go on.
     pub one_round: bool,
+    /// Another session waits for its end.
+    pub awaited: bool,
     /// The row of the butler's route inbox that the session works on.
     pub route: Option<Uuid>,
     /// The run of a schedule that the session works on.
     pub run: Option<Uuid>,
     /// Memory tells the session nothing, and does not take in its end.
     pub apart_from_memory: bool,
+    /// A model works on it, also where a module conducts the sessions of its butler.
+    pub by_a_model: bool,
     /// Of a schedule: 1 goes before all else, 2 with what others wait for, 3 after it.
     pub priority: Option<u8>,
     /// Only this runtime, in the place of the butler's and its fallbacks.
     pub runtime: Option<RuntimeKind>,
     /// This model, in the place of the butler's.
     pub model: Option<String>,
+    /// This model server, in the place of the butler's; it is not given the butler's key.
+    pub server: Option<ModelServer>,
     /// References of attachments that the model is shown with the prompt, where they are pictures and its program can.
     pub attachments: Vec<String>,
     /// The model refused its pictures, so it is told that it can't be shown them.
     pub pictures_refused: bool,
     /// What the session may use, where that is less than its butler's limits.
     pub limits: Limits,
+}
+
+/// A model server that speaks the protocol of the session's runtime.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ModelServer {
+    pub url: String,
+    /// The stored secret that is its key, if it wants one.
+    pub key: Option<String>,
 }
 
 impl Trigger {
@@ -300,6 +314,15 @@ pub enum EventKind {
     /// From here on the transcript is full: only what ends the session is still stored.
     Cut {
         message: String,
+    },
+    /// How far a session is that a module works on.
+    Stage {
+        /// What is being done.
+        stage: String,
+        /// Who of several has done it.
+        #[serde(default)]
+        by: Option<String>,
+        text: String,
     },
     /// The session failed before it called a tool, and another takes its place.
     Followed {

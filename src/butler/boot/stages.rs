@@ -29,7 +29,7 @@ use modules::{
 };
 use outbox::{Channel, MESSENGER, Pump, messenger_tools};
 use schedule::{Scheduler, SchedulerParts, schedule_tools, sync};
-use sessions::{RECALL_WITHIN, Spawner, SpawnerParts, session_tools};
+use sessions::{Conductor, RECALL_WITHIN, Spawner, SpawnerParts, session_tools};
 use store::migrate::Chain;
 use store::{RunningQueue, Store};
 use tools::sql::prepare_jobs;
@@ -91,6 +91,7 @@ pub(super) struct RunningMemory {
     pub intake: Option<EpisodeIntake>,
     /// The spawner only points to it.
     _start: Option<Arc<SessionStart>>,
+    _conductor: Option<Arc<dyn Conductor>>,
 }
 
 impl Booting<'_> {
@@ -165,6 +166,7 @@ impl Booting<'_> {
             public_url: services.config.admin.public_url.clone(),
             store: store.clone(),
             house: services.db.clone(),
+            node: services.inbox.node().to_owned(),
             clock: services.clock.clone(),
             outbox: services.outbox.clone(),
             gate: gate.clone(),
@@ -287,9 +289,13 @@ impl Booting<'_> {
             let told: Weak<SessionStart> = Arc::downgrade(start);
             core.spawner.set_memory(told);
         });
+        let conductor = prepared.modules.conductor();
+        if let Some(conductor) = &conductor {
+            core.spawner.set_conductor(Arc::downgrade(conductor));
+        }
         let intake =
             memory.map(|memory| EpisodeIntake::start(memory, self.services.db.clone(), prepared.store.clone()));
-        RunningMemory { intake, _start: start }
+        RunningMemory { intake, _start: start, _conductor: conductor }
     }
 
     /// Starts what works through the butler's rows, the recovery of each first.

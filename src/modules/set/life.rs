@@ -7,6 +7,7 @@ use crate::background::{OnFailure, Supervised};
 use crate::contract::{Health, Phase, State};
 use crate::opening::NamedOpening;
 use crate::routes::{RouteTable, check_declared};
+use sessions::Conductor;
 
 impl Modules {
     /// What the modules that are well say at the start of sessions, in the order in which they are heard.
@@ -18,6 +19,12 @@ impl Modules {
         let mut all: Vec<NamedOpening> = named.collect();
         all.sort_by(|a, b| (a.opening.order, &a.module).cmp(&(b.opening.order, &b.module)));
         all
+    }
+
+    /// Who works on the butler's sessions in the place of a model: the first module that is well and does.
+    pub fn conductor(&self) -> Option<Arc<dyn Conductor>> {
+        let well = self.slots.iter().filter(|slot| slot.failure.is_none());
+        well.filter_map(|slot| slot.module.as_deref()?.conductor(slot.context.as_ref()?)).next()
     }
 
     /// Phase `routes`: serves the modules' routes. One that brings what it did not declare, or what is another's,

@@ -22,7 +22,7 @@ pub use tries::{TryRow, Work, earlier_tries, tries_at};
 
 use uuid::Uuid;
 
-use base::{TenantId, Trust};
+use base::{Audience, Label, TenantId, Trust};
 use store::{Lease, StoreError, Tx};
 use tools::SessionStatements;
 use tools::sql::calls;
@@ -61,6 +61,18 @@ pub async fn trust_of(lease: &mut Lease, schema: &str, tenant: &TenantId, sessio
     let rows = lease.read(&sql, &[&tenant.as_str(), &session]).await;
     let rows = rows.map_err(StoreError::query("asking what a session was shown"))?;
     Ok(rows.first().map_or(Trust::Stranger, |row| Trust::from_name(row.get("trust"))))
+}
+
+/// The label of all that a session was shown so far; of one that is not on record nothing is known.
+pub async fn label_of(lease: &mut Lease, schema: &str, tenant: &TenantId, session: Uuid) -> Result<Label, StoreError> {
+    let sql = format!("SELECT trust, audience FROM \"{schema}\".sessions WHERE tenant_id = $1 AND id = $2");
+    let rows = lease.read(&sql, &[&tenant.as_str(), &session]).await;
+    let rows = rows.map_err(StoreError::query("asking what a session was shown"))?;
+    let read = |row: &tokio_postgres::Row| Label {
+        trust: Trust::from_name(row.get("trust")),
+        audience: Audience::from_names(row.get::<_, Vec<String>>("audience")),
+    };
+    Ok(rows.first().map_or_else(|| Label::household(Trust::Stranger), read))
 }
 
 /// The tools by which sessions that dealt with these routes may have changed something, in the order of the calls.
