@@ -23,7 +23,8 @@ pub fn http_client(url: &str) -> reqwest::ClientBuilder {
     builder
 }
 
-fn is_loopback(url: &str) -> bool {
+/// Whether a URL is of this machine.
+pub fn is_loopback(url: &str) -> bool {
     let Ok(url) = reqwest::Url::parse(url) else { return false };
     match url.host_str() {
         Some("localhost" | "[::1]") => true,

@@ -60,6 +60,8 @@ pub struct RemoteTool {
     pub description: String,
     /// JSON Schema of the arguments.
     pub schema: Value,
+    /// It says that the same call again changes nothing more.
+    pub idempotent: bool,
 }
 
 /// What a call gave: texts and structured content as one text, at most 256 KiB. Its words are a stranger's.
@@ -208,6 +210,7 @@ impl RemoteConnection {
                 name: tool.name.into_owned(),
                 description: tool.description.map(|d| d.into_owned()).unwrap_or_default(),
                 schema: Value::Object((*tool.input_schema).clone()),
+                idempotent: tool.annotations.and_then(|hints| hints.idempotent_hint).unwrap_or(false),
             }));
             if tools.len() > MOST_TOOLS {
                 return Err(failed(format!("it has more than {MOST_TOOLS}")));

@@ -10,7 +10,15 @@ use super::roster::RosterFactory;
 use base::ButlerName;
 use config::{KeyMistake, SERVER_MODULES, Section};
 
-/// All factories. A module named like its butler is the roster's own: its tools in SQL.
+/// Modules whose butler is shipped under the module's own name.
+const HAS_A_BUTLER: [&str; 1] = ["council"];
+
+/// Whether this module of the butler is what its directory brings: its tools in SQL.
+pub(super) fn is_rosters_own(butler: &str, name: &str) -> bool {
+    name == butler && !HAS_A_BUTLER.contains(&name)
+}
+
+/// All factories.
 pub struct Catalog {
     factories: Vec<Box<dyn Factory>>,
 }
@@ -19,6 +27,7 @@ impl Default for Catalog {
     fn default() -> Self {
         let factories: Vec<Box<dyn Factory>> = vec![
             Box::new(super::approvals::ApprovalsFactory),
+            Box::new(super::council::CouncilFactory),
             Box::new(super::email::EmailFactory),
             Box::new(super::log::LogFactory),
             Box::new(super::memory::MemoryFactory),
@@ -39,7 +48,7 @@ impl Default for Catalog {
 impl Catalog {
     /// The factory behind `[modules.<name>]` of a butler, or behind `[mcp.servers.<name>]` as `mcp.<name>`.
     pub fn find(&self, butler: &str, name: &str) -> Option<&dyn Factory> {
-        if name == butler {
+        if is_rosters_own(butler, name) {
             return Some(&RosterFactory);
         }
         if name.starts_with(SERVER_MODULES) {

@@ -8,6 +8,7 @@ mod background;
 mod catalog;
 mod connector;
 mod contract;
+mod council;
 pub mod email;
 mod file;
 mod grant;

@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::catalog::Catalog;
+use super::catalog::{Catalog, is_rosters_own};
 use super::contract::Module;
 use config::{self, ButlerConfig, Finding, KeyMistake, Place};
 use scenarios::ReadScenarios;
@@ -90,7 +90,7 @@ impl<'a> ButlerContents<'a> {
         let house = house.chain(skills.iter().map(|tool| tool.def.name.clone())).collect();
         let own: BTreeSet<String> = files::tool_files(&butler.dir).into_iter().map(|(tool, _)| tool).collect();
         let names = butler.modules.keys();
-        let others = modules.map(|all| names.zip(all).filter(|(name, _)| **name != *butler.name.as_str()));
+        let others = modules.map(|all| names.zip(all).filter(|(name, _)| !is_rosters_own(butler.name.as_str(), name)));
         let declared: Option<Vec<_>> = others.and_then(|all| all.map(|(_, m)| m.manifest().ok()).collect());
         let tools = declared.map(|all| {
             let modules = all.into_iter().flat_map(|manifest| manifest.tools).collect();

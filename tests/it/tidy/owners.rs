@@ -59,6 +59,9 @@ const OWNERS: &[(&str, &[&str])] = &[
     (
         "modules",
         &[
+            "council_questions",
+            "council_steps",
+            "council_episodes",
             "journal_changes",
             "journal_sections",
             "journal_checkpoints",

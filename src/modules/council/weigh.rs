@@ -1,0 +1,87 @@
+//! The memory check: what is remembered, by the house and by the knowledge graph, and whether it answers the question.
+
+use council::gate::{self, Provenance, Remembered, Weighed};
+use council::prompts::{self, Ask};
+use memory_index::Kind;
+use serde_json::json;
+use store::StoreError;
+
+use super::flow::{AskError, Trouble, Work};
+use base::{Label, Trust};
+
+impl Work<'_> {
+    /// The answer that is remembered, if one is good enough. Every doubt leaves it to the council.
+    pub async fn from_memory(&self) -> Result<Option<String>, Trouble> {
+        let council = self.council;
+        let (own, known) = tokio::join!(self.own(), self.graph());
+        let mut remembered = own?;
+        remembered.extend(known);
+        remembered.truncate(gate::MOST);
+        if remembered.is_empty() {
+            return Ok(None);
+        }
+        let bounds = council.settings.memory.bounds();
+        let about = prompts::Question { text: &self.text, came_with: None, remembered: None }.ask_about();
+        let ask = Ask { context: Some(gate::shown(&remembered)), ..about };
+        let said = self.ask(("confidence", 0), &council.confidence, (prompts::CONFIDENCE, ask), 8, None).await;
+        let weighed = match said {
+            Ok(said) => gate::weigh(&said, &remembered, council.clock.now(), bounds).map_err(|e| e.to_string()),
+            Err(AskError::LeftOut(out)) => Err(format!("the judge failed: {}", out.why)),
+            Err(AskError::NothingLeft) => Err("nothing is left to ask a judge with".to_owned()),
+            Err(e) => return Err(e.trouble()),
+        };
+        let (weighed, why): (Vec<Weighed>, Option<String>) = match weighed {
+            Ok(weighed) => (weighed, None),
+            Err(why) => (Vec::new(), Some(why)),
+        };
+        let best = gate::answer(&weighed, bounds);
+        let row = json!({"memories": remembered, "candidates": weighed, "threshold": bounds.threshold,
+                         "max_age_days": bounds.max_age_days, "why": why, "answered": best.is_some()});
+        if let Err(e) = self.record.weighed(&self.session.context(), &row).await {
+            tracing::warn!(session = %self.session.id, error = %e, "what memory is worth can't be written");
+        }
+        let shown = match best {
+            Some(best) => format!("confidence {:.2}, above {}", best.confidence, bounds.threshold),
+            None => format!(
+                "confidence {:.2}, not above {}{}",
+                weighed.first().map_or(0.0, |best| best.confidence),
+                bounds.threshold,
+                why.map(|why| format!(" ({why})")).unwrap_or_default()
+            ),
+        };
+        self.session.tell("memory", None, shown);
+        Ok(best.map(|best| gate::with_sources(best, &remembered)))
+    }
+
+    /// What the house's own memory told this session.
+    async fn own(&self) -> Result<Vec<Remembered>, StoreError> {
+        let (ids, now) = (&self.session.told_ids, self.council.clock.now());
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut lease = self.council.store.lease(&self.session.context()).await?;
+        let mut shown = memory::sql::shown::of(&mut lease, ids, now).await?;
+        let in_order = ids.iter().filter_map(|id| shown.remove(id)).map(|memory| {
+            let provenance = match (memory.kind, Provenance::of(memory.trust)) {
+                // What happened holds what the council itself said.
+                (Kind::Episode, Provenance::Owner) => Provenance::Council,
+                (_, provenance) => provenance,
+            };
+            let about = memory.about.map(|about| format!("{about}: ")).unwrap_or_default();
+            let text = base::text::clean(&format!("{about}{}", memory.content));
+            Remembered { place: "memory".to_owned(), id: memory.id.to_string(), text, at: Some(memory.at), provenance }
+        });
+        Ok(in_order.collect())
+    }
+
+    /// What the knowledge graph knows; nothing where it fails or is slow.
+    async fn graph(&self) -> Vec<Remembered> {
+        let Some(graphiti) = &self.council.graphiti else { return Vec::new() };
+        let found = graphiti.search(&self.text).await;
+        // Its words are of the council's making, and other people's servers may have changed them.
+        if !found.is_empty() && self.session.shows(&Label::household(Trust::System)).await.is_err() {
+            return Vec::new();
+        }
+        found
+    }
+}
