@@ -115,6 +115,8 @@ pub enum Command {
     Memory(super::memory::MemoryArgs),
     /// Keep the journal: core memory, the day's log, and what was said since the last checkpoint
     Journal(super::journal::JournalArgs),
+    /// Have several models deliberate on a question
+    Council(super::council::CouncilArgs),
     /// Manage what butlers noted for their own later sessions
     #[command(subcommand)]
     Notes(super::notes::Notes),

@@ -14,6 +14,7 @@ mod check;
 mod common;
 mod connect;
 mod costs;
+mod council;
 mod db;
 mod deliveries;
 mod doctor;
@@ -131,6 +132,7 @@ fn dispatch(cli: Cli, place: Place) -> Outcome {
         Command::Config(args) => settings::run(&place.out, &args),
         Command::Project(args) => project::run(&place, args),
         Command::Journal(args) => journal::run(&place, args),
+        Command::Council(args) => council::run(place, args),
         Command::Mcp => project::mcp(&place),
         Command::Hook(args) => project::hook(&place, &args),
         command => call(place, command),

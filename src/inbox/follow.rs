@@ -51,6 +51,16 @@ pub enum News {
         seq: Option<i32>,
         text: String,
     },
+    /// How far a session is that a module works on.
+    Stage {
+        butler: String,
+        session_id: Uuid,
+        seq: Option<i32>,
+        stage: String,
+        /// Who of several has done it.
+        by: Option<String>,
+        text: String,
+    },
     ToolCall {
         butler: String,
         session_id: Uuid,
@@ -105,6 +115,9 @@ impl News {
         let told = |text: String| for_owner(&text, trust).into_owned();
         match event.kind.clone() {
             EventKind::Text { text } => Some(News::Text { butler, session_id, seq, text: told(text) }),
+            EventKind::Stage { stage, by, text } => {
+                Some(News::Stage { butler, session_id, seq, stage, by, text: told(text) })
+            }
             EventKind::ToolCall { name, mut arguments, .. } => {
                 value_for_owner(&mut arguments, trust);
                 Some(News::ToolCall { butler, session_id, seq, name, arguments })

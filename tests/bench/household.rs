@@ -21,6 +21,9 @@ pub const FAKE: &str = "faker";
 /// A butler of another routing contract, to whom nothing can be handed.
 pub const STRANGE: &str = "strange";
 
+/// The butler that has several models deliberate, as it is shipped.
+const HIDDEN_COUNCIL: &str = ".council";
+
 /// The butler of developers' projects, as it is shipped.
 const HIDDEN_WORKSHOP: &str = ".workshop";
 
@@ -47,7 +50,9 @@ impl Household {
         let text = std::fs::read_to_string(&general)?;
         std::fs::write(&general, text.replace("[modules.journal]", "[modules.journal]\nsync = \"by_hand\""))?;
         // What is shipped and off.
-        std::fs::remove_dir_all(household.roster().join(HIDDEN_WORKSHOP))?;
+        for hidden in [HIDDEN_WORKSHOP, HIDDEN_COUNCIL] {
+            std::fs::remove_dir_all(household.roster().join(hidden))?;
+        }
         for n in 1..=more {
             household.add(n)?;
         }
@@ -77,6 +82,20 @@ impl Household {
         // A copy that the children's user may reach and that nobody else runs.
         std::fs::copy(std::env::current_exe()?, household.fake_program())?;
         std::fs::set_permissions(household.fake_program(), std::fs::Permissions::from_mode(0o755))?;
+        Ok(household)
+    }
+
+    /// The seven, and a council of three. `memory`: it may answer from memory, of whatever is remembered.
+    pub fn with_council(memory: bool) -> Result<Self, Failed> {
+        let household = Self::new(0)?;
+        let to = household.roster().join("council");
+        copy(&shipped().join(HIDDEN_COUNCIL), &to)?;
+        let members: String =
+            (1..=3).map(|n| format!("[[modules.council.members]]\nname = \"{n}\"\nmodel = \"m{n}\"\n")).collect();
+        let file = to.join("butler.toml");
+        let text = std::fs::read_to_string(&file)?.replace("[butler.runtime]\n", "[butler.runtime]\nmodel = \"own\"\n");
+        let gate = format!("[modules.council.memory]\nenabled = {memory}\nthreshold = 0.0\n");
+        std::fs::write(&file, format!("{text}\n[modules.council]\n{members}\n{gate}"))?;
         Ok(household)
     }
 

@@ -23,6 +23,7 @@ mod boot;
 mod bot_api;
 mod calls;
 mod channels;
+mod council;
 mod daemon;
 mod drain;
 #[path = "../bin/fake_cli.rs"]
@@ -179,6 +180,9 @@ async fn measure(plan: Plan) -> Result<(), Failed> {
     }
     if wanted("project") {
         project::measure(&plan).await?;
+    }
+    if wanted("council") {
+        council::measure(&plan).await?;
     }
     if wanted("journal") {
         journal::measure(&plan).await?;

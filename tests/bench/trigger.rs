@@ -24,7 +24,7 @@ use testkit::model::{Script, ScriptedModel};
 use crate::daemon::Daemon;
 use crate::household::{Household, MODEL};
 use crate::table::{self, median};
-use crate::{Failed, Plan, machine, overhead, strangers};
+use crate::{Failed, Plan, council, machine, overhead, strangers};
 
 /// When the protocol library first got a request since it was last armed; 0 while it has not.
 #[derive(Clone, Default)]
@@ -64,6 +64,8 @@ pub enum Order {
     Native,
     /// One session of somebody who is believed so far: see [`strangers`].
     Believed(Trust),
+    /// One question of the council: see [`council`].
+    Council(String),
     /// Sessions of the child that misbehaves: see [`overhead`].
     Fake(overhead::Load),
 }
@@ -76,6 +78,10 @@ pub async fn obey(supervisor: &Supervisor, probe: &Probe) -> Result<(), Failed> 
             Order::Native => {}
             Order::Believed(trust) => {
                 println!("{}", serde_json::to_string(&strangers::carry_out(supervisor, trust).await?)?);
+                continue;
+            }
+            Order::Council(question) => {
+                println!("{}", serde_json::to_string(&council::carry_out(supervisor, &question).await?)?);
                 continue;
             }
             Order::Fake(load) => {

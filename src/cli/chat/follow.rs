@@ -120,6 +120,7 @@ impl Seen {
                 false => self.sessions.insert(*session_id, 0).is_none(),
             },
             News::Text { session_id, seq, .. }
+            | News::Stage { session_id, seq, .. }
             | News::ToolCall { session_id, seq, .. }
             | News::ToolResult { session_id, seq, .. } => {
                 let last = self.sessions.entry(*session_id).or_default();

@@ -77,6 +77,10 @@ impl Live {
             News::Session { butler, .. } => self.thinks(butler),
             News::TextDelta { butler, session_id, start, text } => self.write(butler, *session_id, *start, text),
             News::Text { butler, session_id, text, .. } => self.text(butler, *session_id, text),
+            News::Stage { butler, stage, by, text, .. } => {
+                self.progress.stage(stage, by.as_deref(), text);
+                self.thinks(butler);
+            }
             News::ToolCall { butler, session_id, name, arguments, .. } => {
                 self.progress.release(Some(*session_id));
                 if name == "notify" {

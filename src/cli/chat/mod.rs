@@ -52,6 +52,11 @@ pub async fn run(caller: Caller, args: ChatArgs) -> Outcome {
     }
 }
 
+/// Says one thing, and shows what becomes of it until it is answered.
+pub async fn once(caller: Caller, args: ChatArgs, text: String) -> Outcome {
+    plain::once(Chat::new(caller, args, Vec::new()), &text).await
+}
+
 /// A conversation, however its lines are read.
 struct Chat {
     caller: Caller,

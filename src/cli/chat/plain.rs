@@ -69,6 +69,19 @@ pub async fn run(mut chat: Chat) -> Outcome {
     }
 }
 
+/// Says one thing and shows what becomes of it.
+pub async fn once(mut chat: Chat, text: &str) -> Outcome {
+    let out = chat.caller.out.clone();
+    let body = chat.message(text);
+    let mut follow = Follow::new(chat.reach.clone());
+    let mut progress = Progress::new(&out, true);
+    let said = tokio::select! {
+        said = follow.say(&body, |news| show(&mut progress, news)) => Some(said),
+        _ = tokio::signal::ctrl_c() => None,
+    };
+    Ok(if said.unwrap_or_else(|| Err(follow.left()))? { 0 } else { FAILED })
+}
+
 /// Shows what becomes of one message.
 fn show(progress: &mut Progress, news: &News) {
     if progress.out.json {
@@ -84,6 +97,7 @@ fn show(progress: &mut Progress, news: &News) {
             progress.release(Some(*session_id));
             progress.held.insert(*session_id, (butler.clone(), text.clone()));
         }
+        News::Stage { stage, by, text, .. } => progress.stage(stage, by.as_deref(), text),
         News::ToolCall { session_id, name, arguments, .. } => {
             progress.release(Some(*session_id));
             progress.called(name, arguments);

@@ -86,6 +86,12 @@ impl Progress {
         }
     }
 
+    /// Shows how far a session of several is.
+    pub fn stage(&self, stage: &str, by: Option<&str>, text: &str) {
+        let by = by.map(|by| format!(", {}", one_line(by, 60))).unwrap_or_default();
+        self.aside(Tone::Faint, &format!("  {}{by}: {}", one_line(stage, 40), one_line(text, 200)));
+    }
+
     pub fn faint(&self, text: &str) {
         self.out.toned(Tone::Faint, text);
     }

@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use admin::api::HouseApiClient;
-use offline::setup::{WORKSHOP, switch_on_workshop};
+use offline::setup::{WORKSHOP, switch_on};
 use serde_json::json;
 
 use super::super::caller::Caller;
@@ -29,14 +29,14 @@ pub fn init(household: &Place, client: &ProjectClient, out: &Out, args: &Registe
     link(&options, &mut report);
     // Somebody answers: whose household it is does not matter here.
     if client.ask("status", json!({})).is_err() {
-        switch_on(household, args.dry_run, &mut report);
+        switch_on_workshop(household, args.dry_run, &mut report);
     }
     out.answer(&report, |out, report| tell(out, report, args.dry_run, "Everything is registered already."))
 }
 
 /// Puts the butler that remembers projects into this user's household, and has the daemon take it up.
-fn switch_on(household: &Place, dry_run: bool, report: &mut InitReport) {
-    let path = match switch_on_workshop(&household.overrides, &household.environment, dry_run) {
+fn switch_on_workshop(household: &Place, dry_run: bool, report: &mut InitReport) {
+    let path = match switch_on(WORKSHOP, &household.overrides, &household.environment, dry_run) {
         Ok(Some(path)) => path,
         // It is there, and its daemon is not: `status` says more.
         Ok(None) => {

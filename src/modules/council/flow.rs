@@ -13,7 +13,7 @@ use council::episode::{Episode, Speaker};
 use council::gate;
 use council::prompts::{self, Ask, Earlier, Judged, Question};
 use council::ranking::{self, Place};
-use futures_util::future::join_all;
+use futures_util::future::{BoxFuture, join_all};
 use serde_json::Value;
 use sessions::adapters::{ErrorClass, Failure};
 use sessions::{Conducted, Conductor, Remedy};
@@ -72,7 +72,8 @@ impl Conductor for Council {
             place = self.places.acquire() => place.map_err(|_| stopped())?,
             () = session.stop.cancelled() => return Err(stopped()),
         };
-        match self.work(&session).await {
+        // Boxed, as each part of it: a thread's stack would not hold all of them.
+        match Box::pin(self.work(&session)).await {
             Ok(answer) => Ok(answer),
             Err(_) if session.stop.is_cancelled() => Err(stopped()),
             Err(Trouble::Failed(failure)) => Err(failure),
@@ -128,7 +129,7 @@ impl Council {
         let names = Names::of(self.known_as.iter().map(String::as_str), &text);
         let came_with = came_with(session);
         let work = Work { council: self, session, record, conversation, text, came_with, names, allowance, begun };
-        let answer = work.answer(again).await;
+        let answer = Box::pin(work.answer(again)).await;
         if let Err(Trouble::Failed(failure)) = &answer
             && !session.stop.is_cancelled()
         {
@@ -188,7 +189,7 @@ impl Work<'_> {
         if !again
             && self.council.settings.memory.enabled
             && self.is_of_the_household()
-            && let Some(answer) = self.from_memory().await?
+            && let Some(answer) = Box::pin(self.from_memory()).await?
         {
             let episode = self.council.episode(self.session, Speaker::Memory, &answer);
             self.end(&End { way: Some("memory"), answer: Ok(&answer), ranking: &[] }, episode).await?;
@@ -200,11 +201,22 @@ impl Work<'_> {
             self.end(&End { way: Some("direct"), answer: Ok(&answer), ranking: &[] }, None).await?;
             return Ok(answer);
         }
-        self.deliberate().await
+        Box::pin(self.deliberate()).await
     }
 
     /// Asks a model and puts on record what it did, unless an earlier try has it.
-    pub async fn ask(
+    pub fn ask<'s>(
+        &'s self,
+        step: (&'static str, u32),
+        seat: &'s Seat,
+        ask: (&'static str, Ask),
+        parts: usize,
+        judged: Option<&'s [Labelled]>,
+    ) -> BoxFuture<'s, Result<String, AskError>> {
+        Box::pin(self.asked(step, seat, ask, parts, judged))
+    }
+
+    async fn asked(
         &self,
         (stage, round): (&'static str, u32),
         seat: &Seat,
@@ -222,7 +234,8 @@ impl Work<'_> {
         let within = self.council.settings.member_timeout.0;
         let files: &[String] =
             if stage == "answer" || stage == "direct" { &self.session.trigger.options.attachments } else { &[] };
-        let said = seat.ask(&self.council.sessions, self.session, (told, ask), (limits, within), files).await;
+        let asking = seat.ask(&self.council.sessions, self.session, (told, ask), (limits, within), files);
+        let said = Box::pin(asking).await;
         let used = match &said {
             Ok(said) => (said.usd.as_deref(), said.tokens),
             Err(out) => (out.usd.as_deref(), out.tokens),
@@ -268,8 +281,8 @@ impl Work<'_> {
 
     /// Waits for `work`, and has the question given a title meanwhile. Nobody waits for the title.
     async fn beside_title<T>(&self, work: impl Future<Output = T>) -> T {
-        let mut title = std::pin::pin!(self.title());
-        let mut work = std::pin::pin!(work);
+        // On the heap: all that one question waits for is more than a thread's stack should hold.
+        let (mut title, mut work) = (Box::pin(self.title()), Box::pin(work));
         tokio::select! {
             done = &mut work => done,
             () = &mut title => work.await,
@@ -336,8 +349,8 @@ impl Work<'_> {
         if answered.is_empty() {
             return Err(Trouble::Failed(nobody(&left_out)));
         }
-        let (places, judgements) = self.judge(&answers, &answered).await?;
-        let answer = self.conclude(&answers, &places, &judgements).await? + &named(&left_out);
+        let (places, judgements) = Box::pin(self.judge(&answers, &answered)).await?;
+        let answer = Box::pin(self.conclude(&answers, &places, &judgements)).await? + &named(&left_out);
         self.end(&End { way: Some("council"), answer: Ok(&answer), ranking: &places }, None).await?;
         Ok(answer)
     }

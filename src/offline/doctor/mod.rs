@@ -4,6 +4,7 @@
 
 mod accounts;
 mod backups;
+mod council;
 mod daemon;
 mod machine;
 mod models;
@@ -127,6 +128,7 @@ pub async fn examine(overrides: &Overrides, environment: &Environment, models: b
     }
     findings.extend(ports::findings(config, butlers, &daemon));
     findings.extend(projects::findings(config, butlers, &daemon));
+    findings.extend(council::findings(butlers));
     findings.extend(machine::findings(Some(config.spawner.sandbox)));
     Report::new(findings)
 }

@@ -5,24 +5,24 @@
 
 mod butler;
 mod connect;
+mod hidden;
 mod place;
 mod ready;
 mod service;
 mod shipped;
 mod start;
 mod tool;
-mod workshop;
 
 pub use butler::{NewButler, new_butler};
 pub use connect::{
     KnownMailbox, MAILBOX_PASSWORD, MailboxSettings, connect_email, connect_telegram, mailboxes, owners_identity,
 };
+pub use hidden::{COUNCIL, WORKSHOP, switch_on};
 pub use ready::{Added, add_ready, ready_names};
 pub use service::{ROSTER, SETTINGS, Service, install, obstacle, unit};
 pub use shipped::{names as shipped_butlers, unpack};
 pub use start::{Begun, Found, Start, StartRuntime, begin, check_butlers, keep_key, key_name, look};
 pub use tool::{NewTool, new_tool};
-pub use workshop::{WORKSHOP, switch_on_workshop};
 
 /// Why nothing was made: a sentence, and what to do.
 #[derive(Debug, thiserror::Error)]
