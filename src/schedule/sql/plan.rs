@@ -88,15 +88,17 @@ impl RunRows {
         now: Timestamp,
     ) -> Result<usize, tokio_postgres::Error> {
         let schema = &self.schema;
-        let new = decisions.iter().any(|d| matches!(d, Decision::Run { .. }));
-        // One that has waited its longest begins as soon as it can, and this time is left out for it.
-        if task.require_idle && new {
+        let new: Vec<Timestamp> = decisions.iter().filter_map(Decision::runs_at).collect();
+        // One that has waited its longest begins as soon as it can, and this time is left out for it. A time that is decided
+        // once more, because the clock was set, is not left out for itself.
+        if task.require_idle && !new.is_empty() {
             let sql = format!(
                 "UPDATE \"{schema}\".schedule_runs SET state = 'skipped', finished_at = $2,
                         reason = 'its butler was not idle before the next time came'
-                 WHERE task_id = $1 AND state = 'due' AND created_at > $2::timestamptz - make_interval(secs => $3)"
+                 WHERE task_id = $1 AND state = 'due' AND created_at > $2::timestamptz - make_interval(secs => $3)
+                   AND fire_at <> ALL($4)"
             );
-            tx.execute(&sql, &[&task.id, &now, &MOST_WAIT.as_secs_f64()]).await?;
+            tx.execute(&sql, &[&task.id, &now, &MOST_WAIT.as_secs_f64(), &new]).await?;
         }
         let sql = format!(
             "SELECT count(*) FILTER (WHERE state = 'running') AS running, count(*) FILTER (WHERE state = 'due') AS due
@@ -132,6 +134,14 @@ impl RunRows {
 }
 
 impl Decision {
+    /// The time that gets a run.
+    fn runs_at(&self) -> Option<Timestamp> {
+        match self {
+            Self::Run { fire_at, .. } => Some(*fire_at),
+            Self::Skip { .. } => None,
+        }
+    }
+
     /// One time that gets no run.
     fn single(fire_at: Timestamp, cause: Cause, reason: &str) -> Self {
         Decision::Skip { fire_at, until: None, count: 1, more: false, reason: reason.to_owned(), cause }
