@@ -91,8 +91,8 @@ bench-recall file=env('BUTLERD_EVAL_DATA', ''):
 
 # 200 rounds of a random fault of the machine or the model (`CHAOS_SEED`), a day of 50,000 messages under a moved clock,
 # 10,000 messages under 50 kills, 1,000 deliveries under 20, a database that is away for 20 s and for 5 minutes, 10,000
-# operations of memory, 1,000 reloads of a butler with 20,000 memories, 10,000 days of schedules, a thousand sessions that
-# misbehave. `STORM_MESSAGES`, `STORM_KILLS`,
+# operations of memory, 1,000 days of a journal in each of three zones, 1,000 reloads of a butler with 20,000 memories, 10,000
+# days of schedules, a thousand sessions that misbehave. `STORM_MESSAGES`, `STORM_KILLS`,
 # `NOTIFIES`, `NOTIFY_KILLS` and `STORM_SEED` change the numbers; `STORM_TELL=1` shows the progress.
 # Each flood for 8 minutes, with the promised times (`FLOOD_SECONDS`); the generators of attacks, of harmless requests and
 # of lattice programs (`BUTLERD_TEST_CASES`, `BUTLERD_TEST_BENIGN`, `BUTLERD_TEST_PROGRAMS`).
@@ -101,6 +101,7 @@ soak:
     STORM_MESSAGES=${STORM_MESSAGES:-10000} STORM_KILLS=${STORM_KILLS:-50} cargo test --test it inbound_storm -- --nocapture
     NOTIFIES=${NOTIFIES:-1000} NOTIFY_KILLS=${NOTIFY_KILLS:-20} cargo test --test it delivery_storm -- --nocapture
     MEMORY_OPS=${MEMORY_OPS:-10000} cargo test --test it memory_tenants
+    JOURNAL_DAYS=${JOURNAL_DAYS:-1000} cargo test --test it journal_days -- --nocapture
     RELOADS=${RELOADS:-1000} MEMORIES=${MEMORIES:-20000} cargo test --test it reload_memory -- --nocapture
     CHAOS_ROUNDS=${CHAOS_ROUNDS:-200} CHAOS_SECONDS=${CHAOS_SECONDS:-60} cargo test --test it chaos -- --nocapture
     DAY_MESSAGES=${DAY_MESSAGES:-50000} cargo test --test it day_of_messages -- --nocapture

@@ -31,24 +31,32 @@ impl SessionStart {
             .then(|| Arc::new(Self { butler: butler.clone(), memory, openings, within }))
     }
 
-    /// What modules say, in their order. A stranger's session is told nothing, as memory tells it nothing.
-    async fn lines(&self, trigger: &Trigger) -> Vec<(String, Lines)> {
+    /// What modules say, in their order, and who of them was too late. A stranger's session is told nothing, as memory
+    /// tells it nothing.
+    async fn lines(&self, trigger: &Trigger) -> (Vec<(String, Lines)>, Vec<String>) {
         if trigger.request.trust == Trust::Stranger {
-            return Vec::new();
+            return Default::default();
         }
         // All of them within the same time.
         let until = tokio::time::Instant::now() + self.within;
         let asked = self.openings.iter().filter(|opening| opening.speaks()).map(|named| async move {
             match tokio::time::timeout_at(until, named.opening.source.lines(trigger)).await {
-                Ok(lines) => Some((named.module.clone(), lines.filter(|lines| may_be_told(trigger, lines))?)),
+                Ok(lines) => Ok(lines.map(|lines| (named.module.clone(), lines))),
                 Err(_) => {
                     let (butler, module) = (&self.butler, &named.module);
                     tracing::warn!(%butler, module, "a session starts without this module's lines: they came too late");
-                    None
+                    Err(named.module.clone())
                 }
             }
         });
-        futures_util::future::join_all(asked).await.into_iter().flatten().collect()
+        let (mut told, mut late) = (Vec::new(), Vec::new());
+        for answer in futures_util::future::join_all(asked).await {
+            match answer {
+                Ok(lines) => told.extend(lines.filter(|(_, lines)| may_be_told(trigger, lines))),
+                Err(module) => late.push(module),
+            }
+        }
+        (told, late)
     }
 }
 
@@ -68,8 +76,8 @@ impl Memory for SessionStart {
                 None => Recalled::unasked(),
             }
         };
-        let (recalled, told) = tokio::join!(remembered, self.lines(trigger));
-        if told.is_empty() {
+        let (recalled, (told, late)) = tokio::join!(remembered, self.lines(trigger));
+        if told.is_empty() && late.is_empty() {
             return recalled;
         }
         let tokens = recalled.row.as_ref().and_then(|row| row["tokens"].as_u64()).and_then(|n| usize::try_from(n).ok());
@@ -77,7 +85,8 @@ impl Memory for SessionStart {
             let tokens = tokens.unwrap_or_else(|| estimate(&block));
             (block, tokens)
         });
-        let opened = open(memory, recalled.seen, told);
+        let mut opened = open(memory, recalled.seen, told);
+        opened.rows.extend(late.into_iter().map(|module| json!({"module": module, "state": "late"})));
         let mut row = recalled.row.unwrap_or_else(|| json!({"state": "off"}));
         if let Value::Object(row) = &mut row {
             row.insert("lines".to_owned(), Value::Array(opened.rows));

@@ -26,8 +26,8 @@ pub struct Client(LocalConnection);
 impl Client {
     /// Connects to the first of [`candidates`] that somebody listens at. Each question is answered `within` this time,
     /// or lost.
-    pub fn open(data_dir: Option<&Path>, within: Duration) -> Result<Self, ConnectionError> {
-        LocalConnection::open_first(candidates(data_dir), within).map(Self)
+    pub fn open(data_dir: Option<&Path>, butler: Option<&str>, within: Duration) -> Result<Self, ConnectionError> {
+        LocalConnection::open_first(candidates(data_dir, butler), within).map(Self)
     }
 
     /// Asks for one thing. The answer is what [`Op`] says of it.
@@ -41,7 +41,24 @@ impl Client {
     }
 }
 
-/// Where a client looks for the socket, in this order.
-pub fn candidates(data_dir: Option<&Path>) -> Vec<PathBuf> {
-    local::candidates(SOCKET_VARIABLE, SOCKET, data_dir)
+/// Where a client looks for a butler's socket, in this order; `None`: that of general. Where the variable names one, another
+/// butler's lies beside it.
+pub fn candidates(data_dir: Option<&Path>, butler: Option<&str>) -> Vec<PathBuf> {
+    let Some(butler) = butler else { return local::candidates(SOCKET_VARIABLE, SOCKET, data_dir) };
+    let name = socket_of(butler);
+    let beside = |path: PathBuf| path.parent().map_or_else(|| PathBuf::from(&name), |directory| directory.join(&name));
+    local::candidates(SOCKET_VARIABLE, SOCKET, data_dir).into_iter().map(beside).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_butlers_socket_lies_beside_generals() {
+        let at = |butler| candidates(Some(Path::new("/data")), butler)[0].clone();
+        assert_eq!(at(None), Path::new("/data/run/journal.sock"));
+        assert_eq!(at(Some("general")), at(None));
+        assert_eq!(at(Some("health")), Path::new("/data/run/journal-health.sock"));
+    }
 }

@@ -11,6 +11,7 @@ pub mod section;
 pub mod start;
 pub mod state;
 pub mod templates;
+pub mod undo;
 pub mod wire;
 
 /// What is worth keeping of a conversation, as whoever syncs is told it.

@@ -71,7 +71,7 @@ pub fn merge(written: &str, edited: &str, now: &Document, trust: Trust) -> Merge
 }
 
 /// The first line of a section, for a sentence.
-fn headline(text: &str) -> String {
+pub(crate) fn headline(text: &str) -> String {
     let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
     line.trim_start_matches(['#', '>', ' ']).chars().take(60).collect()
 }

@@ -179,7 +179,8 @@ fn core(journal: &mut Documents, title: &str, text: &str, by: By) -> Result<File
         Some(at) => document.sections[at] = new,
         None => document.sections.push(new),
     }
-    within(journal, &file, CORE_BUDGET)?;
+    // Taken in from another layout it stays below it, as the specification has it.
+    within(journal, &file, CORE_BUDGET - usize::from(by.migrates))?;
     Ok(file)
 }
 

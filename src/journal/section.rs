@@ -141,14 +141,18 @@ pub fn harmless(text: &str) -> String {
     plain(text).trim().lines().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// A text in which nothing but `\n` ends a line, and nothing is there that nobody sees.
+/// A text in which nothing but `\n` ends a line.
+pub fn with_plain_ends(text: &str) -> String {
+    text.replace("\r\n", "\n").replace(['\r', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}'], "\n")
+}
+
+/// The same, and nothing is there that nobody sees.
 fn plain(text: &str) -> String {
-    let text = text.replace("\r\n", "\n").replace(['\r', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}'], "\n");
-    text.chars().filter(|c| matches!(c, '\n' | '\t') || !c.is_control() && !is_hidden(*c)).collect()
+    with_plain_ends(text).chars().filter(|c| matches!(c, '\n' | '\t') || !c.is_control() && !is_hidden(*c)).collect()
 }
 
 /// Characters that change how others are shown, or show nothing.
-fn is_hidden(c: char) -> bool {
+pub fn is_hidden(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
 }
 

@@ -2,7 +2,7 @@
 
 use crate::wire::Start;
 
-/// Most characters of all of it: Claude Code keeps no more of what a hook says in the context.
+/// Most of all of it, in characters or bytes: an assistant keeps no more of what a hook says in the context.
 pub const MOST: usize = 10_000;
 /// More unsummarized conversations than the threshold: so many are told.
 pub const RECENT: usize = 6;
@@ -12,6 +12,22 @@ const FOR_CONVERSATIONS: usize = 2500;
 const BEGIN: &str = "=== CORE MEMORY (always loaded) ===";
 const END: &str = "=== END CORE MEMORY ===";
 const END_REFERENCE: &str = "=== END REFERENCE ===";
+
+/// What a limit counts: Claude Code counts characters, Codex bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Measure {
+    Characters,
+    Bytes,
+}
+
+impl Measure {
+    pub fn of(self, text: &str) -> usize {
+        match self {
+            Self::Characters => text.chars().count(),
+            Self::Bytes => text.len(),
+        }
+    }
+}
 
 /// What there is to tell.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -35,14 +51,15 @@ pub fn action(begin: i64, end: i64) -> String {
     format!("[Action Required] invoke /memory-sync --begin {begin} --end {end}")
 }
 
-/// Puts it together within [`MOST`] characters: core memory whole, then references that fit, the last checkpoint, what
-/// was said last (chosen from the newest, told from the oldest), and what is to be done.
-pub fn assemble(material: &Material) -> Start {
-    let core = core(material);
+/// Puts it together within [`MOST`]: core memory whole, then references that fit, the last checkpoint, what was said
+/// last (chosen from the newest, told from the oldest), and what is to be done.
+pub fn assemble(material: &Material, measure: Measure) -> Start {
+    let length = |text: &str| measure.of(text);
+    let core = core(material, measure);
     let mut left = MOST.saturating_sub(core.as_deref().map_or(0, length));
     let action = material.action.map(|(begin, end)| action(begin, end));
     let checkpoint =
-        material.checkpoint.as_ref().map(|summary| format!("[Last Checkpoint Summary] {}", summary.trim()));
+        material.checkpoint.as_ref().map(|summary| format!("[Last Checkpoint Summary] {}", plain(summary).trim()));
     let mut take = |part: Option<String>| {
         let part = part.filter(|part| length(part) + 2 <= left)?;
         left -= length(&part) + 2;
@@ -50,10 +67,12 @@ pub fn assemble(material: &Material) -> Start {
     };
     let action = take(action);
     let checkpoint = take(checkpoint);
-    let wanted: usize = material.conversations.iter().map(|(_, told)| length(told) + 1).sum();
+    let said: Vec<(i64, String)> = material.conversations.iter().map(|(id, told)| (*id, plain(told))).collect();
+    let wanted: usize = said.iter().map(|(_, told)| length(told) + 1).sum();
     let for_conversations = wanted.min(FOR_CONVERSATIONS);
     let mut parts = Vec::new();
     for (file, text) in &material.references {
+        let text = plain(text);
         let text = text.trim();
         let part = format!("=== REFERENCE: {file} ===\n\n{text}\n\n{END_REFERENCE}");
         if !text.is_empty() && length(&part) + 2 + for_conversations <= left {
@@ -62,9 +81,9 @@ pub fn assemble(material: &Material) -> Start {
         }
     }
     parts.extend(checkpoint.clone());
-    match conversations(&material.conversations, left) {
+    match conversations(&said, left, measure) {
         Some(told) => parts.push(told),
-        None if checkpoint.is_some() && material.conversations.is_empty() => {
+        None if checkpoint.is_some() && said.is_empty() => {
             parts.push("[Recent Conversations] No new conversations.".to_owned());
         }
         None => {}
@@ -73,27 +92,32 @@ pub fn assemble(material: &Material) -> Start {
     Start { core, rest: (!parts.is_empty()).then(|| parts.join("\n\n")) }
 }
 
-fn core(material: &Material) -> Option<String> {
-    let text = material.core.trim();
-    if text.is_empty() && material.notes.is_empty() {
+/// A text as every session is told it, whoever tells: lines without what a terminal would obey.
+fn plain(text: &str) -> String {
+    let line = |line: &str| line.chars().filter(|c| *c == '\t' || !c.is_control()).collect::<String>();
+    text.lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
+fn core(material: &Material, measure: Measure) -> Option<String> {
+    let mut body = plain(&material.core).trim().to_owned();
+    if body.is_empty() && material.notes.is_empty() {
         return None;
     }
-    let mut body = text.to_owned();
     if !material.notes.is_empty() {
-        body = format!("{body}\n\n## Notes to self\n{}", material.notes.join("\n"));
+        body = format!("{body}\n\n## Notes to self\n{}", plain(&material.notes.join("\n")));
     }
-    let frame = length(BEGIN) + length(END) + 4;
-    Some(format!("{BEGIN}\n\n{}\n\n{END}", cut(body.trim(), MOST - frame)))
+    let frame = BEGIN.len() + END.len() + 4;
+    Some(format!("{BEGIN}\n\n{}\n\n{END}", cut(body.trim(), MOST - frame, measure)))
 }
 
 /// The last of them that fit, whole.
-fn conversations(said: &[(i64, String)], left: usize) -> Option<String> {
+fn conversations(said: &[(i64, String)], left: usize, measure: Measure) -> Option<String> {
     let head = |first: i64, last: i64| format!("[Recent Conversations] (id {first} ~ {last})");
     let (_, last) = (said.first()?, said.last()?.0);
-    let mut room = left.checked_sub(length(&head(last, last)) + 22)?;
+    let mut room = left.checked_sub(head(last, last).len() + 22)?;
     let mut chosen = Vec::new();
     for (id, told) in said.iter().rev() {
-        let cost = length(told) + 1;
+        let cost = measure.of(told) + 1;
         if cost > room {
             break;
         }
@@ -105,11 +129,11 @@ fn conversations(said: &[(i64, String)], left: usize) -> Option<String> {
     Some(format!("{}\n{}", head(first, last), lines.join("\n")))
 }
 
-/// The first whole lines that have at most so many characters.
-fn cut(text: &str, most: usize) -> &str {
+/// The first whole lines that have at most so much.
+fn cut(text: &str, most: usize, measure: Measure) -> &str {
     let (mut end, mut used) = (0, 0);
     for line in text.split_inclusive('\n') {
-        used += length(line);
+        used += measure.of(line);
         if used > most {
             break;
         }
@@ -118,17 +142,15 @@ fn cut(text: &str, most: usize) -> &str {
     text[..end].trim_end()
 }
 
-fn length(text: &str) -> usize {
-    text.chars().count()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const CHARACTERS: Measure = Measure::Characters;
+
     #[test]
     fn nothing_is_nothing() {
-        assert_eq!(assemble(&Material::default()), Start::default());
+        assert_eq!(assemble(&Material::default(), CHARACTERS), Start::default());
     }
 
     #[test]
@@ -147,7 +169,7 @@ mod tests {
             ],
             action: Some((8, 9)),
         };
-        let start = assemble(&material);
+        let start = assemble(&material, CHARACTERS);
         assert_eq!(
             start.core.as_deref(),
             Some(
@@ -160,7 +182,7 @@ mod tests {
                 "=== REFERENCE: reference/decisions.md ===\n\n### X\n\n=== END REFERENCE ===\n\n[Last Checkpoint Summary] Decisions: X.\n\n[Recent Conversations] (id 8 ~ 9)\n[10:00] IN (chat:ada): hello\n[10:01] OUT (chat:ada): hi\n\n[Action Required] invoke /memory-sync --begin 8 --end 9"
             )
         );
-        let none = assemble(&Material { conversations: Vec::new(), action: None, ..material });
+        let none = assemble(&Material { conversations: Vec::new(), action: None, ..material }, CHARACTERS);
         assert!(none.rest.unwrap().ends_with("[Recent Conversations] No new conversations."));
     }
 
@@ -181,8 +203,14 @@ mod tests {
                             action: Some((1, 2)),
                             notes: Vec::new(),
                         };
-                        let start = assemble(&material);
-                        let all = start.core.as_deref().map_or(0, length) + start.rest.as_deref().map_or(0, length);
+                        let all_of = |start: &Start, measure: Measure| {
+                            let of = |text: &Option<String>| text.as_deref().map_or(0, |text| measure.of(text));
+                            of(&start.core) + of(&start.rest)
+                        };
+                        let bytes = all_of(&assemble(&material, Measure::Bytes), Measure::Bytes);
+                        assert!(bytes <= MOST, "{core} {reference} {said} {each}: {bytes} bytes");
+                        let start = assemble(&material, CHARACTERS);
+                        let all = all_of(&start, CHARACTERS);
                         assert!(all <= MOST, "{core} {reference} {said} {each}: {all}");
                         if core <= 3000 {
                             let rest = start.rest.unwrap();
@@ -198,8 +226,20 @@ mod tests {
     #[test]
     fn the_newest_are_told_where_not_all_fit() {
         let conversations = (0..30).map(|n| (n, format!("{n} {}", "x".repeat(900)))).collect();
-        let rest = assemble(&Material { conversations, ..Material::default() }).rest.unwrap();
+        let rest = assemble(&Material { conversations, ..Material::default() }, CHARACTERS).rest.unwrap();
         assert!(rest.starts_with("[Recent Conversations] (id 20 ~ 29)\n20 "), "{}", &rest[..60]);
         assert!(rest.lines().last().unwrap().starts_with("29 "));
+    }
+
+    #[test]
+    fn lines_are_told_as_every_session_gets_them() {
+        let material = Material {
+            core: "# Core\r\na\tb \u{1b}[2J\r\n".to_owned(),
+            references: vec![("reference/a.md".to_owned(), "x\u{7}\r\ny\r\n".to_owned())],
+            ..Material::default()
+        };
+        let start = assemble(&material, CHARACTERS);
+        assert!(start.core.unwrap().contains("\n\n# Core\na\tb [2J\n\n"));
+        assert!(start.rest.unwrap().contains("\n\nx\ny\n\n"));
     }
 }

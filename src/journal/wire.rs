@@ -10,8 +10,12 @@ pub use base::local::{MAX_LINE, Refusal};
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 pub enum Op {
-    /// What an interactive session is told as it starts: [`Start`].
-    Start,
+    /// What an interactive session is told as it starts: [`Start`]. With `bytes` it has at most so many bytes as it may
+    /// else have characters.
+    Start {
+        #[serde(default)]
+        bytes: bool,
+    },
     /// What an interactive session is told at a prompt: [`Threshold`].
     Threshold,
     /// Fills what is empty from the templates: [`Initialized`].
@@ -35,8 +39,15 @@ pub enum Op {
     Show { file: String },
     /// Files that somebody edited, each with what changed: a list of [`Edit`].
     Edits,
-    /// Takes edits in, as far as the files still have these hashes: [`Accepted`].
-    Accept { edits: Vec<EditId> },
+    /// Takes edits in, as far as the files still have these hashes: [`Accepted`]. `looked`: a person was shown them at a
+    /// terminal and said yes.
+    Accept {
+        edits: Vec<EditId>,
+        #[serde(default)]
+        looked: bool,
+    },
+    /// Takes the last sync's or the last accepted edit's changes back, or only says which these are: [`Undone`].
+    Undo { dry_run: bool },
     /// [`Rotated`].
     Rotate,
     /// [`Checked`].
@@ -229,6 +240,30 @@ pub struct Accepted {
     pub conflicts: Vec<String>,
     /// Files that changed since they were shown: nothing was taken from them.
     pub changed: Vec<String>,
+}
+
+/// A change of the journal that was taken back, or would be.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Undone {
+    /// Its number in the history.
+    pub step: i64,
+    /// `sync` or `person`.
+    pub kind: String,
+    /// Who made it: a tool, or a user of the machine (`uid:1000`).
+    pub actor: String,
+    pub at: Timestamp,
+    /// What that changes.
+    pub files: Vec<FileDiff>,
+    /// What somebody has to know.
+    pub notes: Vec<String>,
+}
+
+/// What changes in a file.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct FileDiff {
+    pub file: String,
+    /// The lines that go, with `-`, and that come, with `+`.
+    pub diff: String,
 }
 
 /// What the rotation did, in the lines that the specification's program prints.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
-use base::{Trust, text};
+use base::Trust;
 use sessions::Trigger;
 use tools::Gate;
 
@@ -144,9 +144,9 @@ pub fn estimate(text: &str) -> usize {
     text.len().div_ceil(3) + 1
 }
 
-/// A text of a module as lines: no control characters, no line longer than 2,000 bytes.
+/// A text of a module as lines without control characters but tabs. How long they are, the budget bounds.
 fn plain_lines(text: &str) -> String {
-    let clean = |line: &str| text::truncate(&line.chars().filter(|c| !c.is_control()).collect::<String>(), 2000);
+    let clean = |line: &str| line.chars().filter(|c| *c == '\t' || !c.is_control()).collect::<String>();
     text.lines().map(clean).collect::<Vec<_>>().join("\n")
 }
 

@@ -141,10 +141,15 @@ impl ModuleSessions {
         Ok(ended)
     }
 
-    /// Starts a session and returns once its row is there.
-    pub async fn start(&self, request: SessionRequest<'_>) -> Result<SessionId, TriggerError> {
+    /// Starts a session and returns once its row is there. What comes with it is its end; `None`: the daemon goes down
+    /// before.
+    pub async fn start(
+        &self,
+        request: SessionRequest<'_>,
+    ) -> Result<(SessionId, impl Future<Output = Option<SessionResult>> + Send + use<>), TriggerError> {
         let (trigger, caller) = self.trigger(request);
-        self.spawner.begin(trigger, caller).await.map(|(id, _)| id)
+        let (id, end) = self.spawner.begin(trigger, caller).await?;
+        Ok((id, async move { end.await.ok().and_then(Result::ok) }))
     }
 
     fn trigger(&self, request: SessionRequest<'_>) -> (Trigger, Option<SessionId>) {

@@ -10,6 +10,7 @@ use what_was_left_out::left_out;
 
 use crate::chat::say;
 use crate::project_clients::{Assistant, ROUNDS, claude};
+use crate::support::journal::files_of_rows;
 use crate::support::{Daemon, Household, eventually, model};
 
 /// The butler that keeps the journal.
@@ -101,7 +102,6 @@ impl Household {
         (id("begin_id"), id("end_id"))
     }
 
-    /// Where a file of the journal lies.
     /// Each file is what the rows say, byte by byte.
     fn files_and_rows_agree(&self) {
         let status = self.journal_json(&["status"]);
@@ -140,8 +140,9 @@ async fn told(daemon: &Daemon, text: &str) {
     );
 }
 
-/// Claude Code as the butler's runtime reads what was said and how the files are, keeps what it decides is worth it,
-/// and makes the checkpoint that the next session begins with. (Specification 004, 5.4 and 9.3)
+/// Claude Code as the butler's runtime reads what was said and how the files are as soon as it is more than the threshold,
+/// keeps what it decides is worth it, and makes the checkpoint that the next session begins with. (Specification 004, 5.4
+/// and 9.3)
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn claude_code_works_conversations_in_and_the_next_session_begins_with_them() {
     let test = "journal_clients::claude_code_works_conversations_in_and_the_next_session_begins_with_them";
@@ -160,8 +161,8 @@ async fn claude_code_works_conversations_in_and_the_next_session_begins_with_the
         {"when": "^(?s:.*)garden task \\d+", "steps": [{"say": "Noted, dear owner."}]},
     ]))
     .await;
-    // As many conversations as are said here start no sync by themselves, and one more does.
-    let settings = format!("{SETTINGS}threshold = {}\ncooldown = \"1s\"\n", 2 * TASKS);
+    // The last answer is one more than the threshold.
+    let settings = format!("{SETTINGS}threshold = {}\ncooldown = \"1s\"\n", 2 * TASKS - 1);
     let household = Household::with_model(&model)
         .runtime(GENERAL, "type = \"claude-code\"")
         .model(GENERAL, "claude-sonnet-4-5")
@@ -170,19 +171,21 @@ async fn claude_code_works_conversations_in_and_the_next_session_begins_with_the
     let daemon = household.start().await;
     for n in 1..=TASKS {
         let decided = if n == 7 { ". Decided: The fence is of oak." } else { "" };
+        if n == TASKS {
+            household.unsummarized(2 * TASKS as i64 - 2).await;
+            assert_eq!(household.journal_json(&["checkpoints"])["items"], json!([]), "not before there is too much");
+        }
         told(&daemon, &format!("garden task {n}{decided}")).await;
     }
-    let (first, last) = household.unsummarized(2 * TASKS as i64).await;
-    assert_eq!(household.journal_json(&["checkpoints"])["items"], json!([]), "no sync by itself");
-
-    assert_eq!(household.journal_json(&["sync"])["status"], "started");
     let made = eventually("the checkpoint", || async {
         let made = household.journal_json(&["checkpoints"])["items"].take();
         if made == json!([]) { Err(household.journal(&["status"])) } else { Ok(made) }
     })
     .await;
+    let log = household.journal_json(&["log", "1000"])["items"].take();
+    let (first, last) = (log[0]["id"].clone(), log[2 * TASKS - 1]["id"].clone());
     let made = |key: &str| &made[0][key];
-    assert_eq!([made("start_id"), made("end_id"), made("count")], [&json!(first), &json!(last), &json!(2 * TASKS)]);
+    assert_eq!([made("start_id"), made("end_id"), made("count")], [&first, &last, &json!(2 * TASKS)]);
     assert_eq!(made("summary"), SUMMARY);
     household.files_and_rows_agree();
     let decisions = household.journal_file("reference/decisions.md");
@@ -204,8 +207,8 @@ async fn claude_code_works_conversations_in_and_the_next_session_begins_with_the
     household.unsummarized(2).await;
     let db = household.owner().await;
     db.batch_execute("SET butlerd.tenant = 'owner'").await.expect("the tenant");
-    let row = db.query_one("SELECT count(*) FROM general.journal_syncs", &[]).await.expect("a row");
-    assert_eq!(row.get::<_, i64>(0), 1);
+    let row = db.query_one("SELECT count(*), bool_or(by_hand) FROM general.journal_syncs", &[]).await.expect("a row");
+    assert_eq!((row.get::<_, i64>(0), row.get::<_, bool>(1)), (1, false), "one, and nobody asked for it");
     let of_sync = "SELECT runtime, state FROM general.sessions WHERE prompt LIKE '%Memory sync: %'";
     let sessions = db.query(of_sync, &[]).await.expect("the sessions");
     let sessions: Vec<(String, String)> = sessions.iter().map(|row| (row.get(0), row.get(1))).collect();
@@ -289,16 +292,21 @@ impl<'a> Interactive<'a> {
     }
 }
 
-/// A household whose journal a person keeps, with a model that answers both of them.
-async fn by_hand() -> (ScriptedModel, Household) {
+/// A household whose journal a person keeps, with a model that answers both of them. `remembers`: memory tells its own
+/// sessions something, too, however busy the machine is.
+async fn by_hand(remembers: bool) -> (ScriptedModel, Household) {
     let model = model(json!([
         {"when": "Good morning, ", "steps": [{"say": "Good morning."}]},
         {"when": "Look around, ", "steps": [{"say": "I see."}]},
         {"when": "garden task \\d+", "steps": [{"say": "Noted, dear owner."}]},
     ]))
     .await;
+    let memory = match remembers {
+        true => "[modules.memory]\nenabled = true\n[modules.memory.retrieval]\ndeadline = \"10s\"",
+        false => "[modules.memory]\nenabled = false",
+    };
     let household = Household::with_model(&model)
-        .replace("general/butler.toml", "[modules.memory]\nenabled = true", "[modules.memory]\nenabled = false")
+        .replace("general/butler.toml", "[modules.memory]\nenabled = true", memory)
         .replace("general/butler.toml", SETTINGS, &format!("{SETTINGS}sync = \"by_hand\"\n"));
     (model, household)
 }
@@ -308,7 +316,7 @@ async fn by_hand() -> (ScriptedModel, Household) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn claude_code_begins_with_the_journal_as_the_household_s_own_sessions_do() {
     let test = "journal_clients::claude_code_begins_with_the_journal_as_the_household_s_own_sessions_do";
-    let (model, household) = by_hand().await;
+    let (model, household) = by_hand(false).await;
     let Some(assistant) = claude(test, &household, &model) else { return };
     let assistant = with_socket(assistant, &household);
     let daemon = household.start().await;
@@ -367,7 +375,7 @@ fn with_socket<'a>(mut assistant: Assistant<'a>, household: &Household) -> Assis
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn claude_code_is_told_the_journal_and_project_memory_in_one() {
     let test = "journal_clients::claude_code_is_told_the_journal_and_project_memory_in_one";
-    let (model, household) = by_hand().await;
+    let (model, household) = by_hand(true).await;
     let household = household.and_workshop();
     // The daemon is where both look for it.
     let share = household.path().join(".local/share");
@@ -389,6 +397,16 @@ async fn claude_code_is_told_the_journal_and_project_memory_in_one() {
         &[CORE, "# Core Memory", END_CORE, "\n\n=== OPERATIONAL CHEAT SHEET ===\n", sheet, "\n=== END ==="],
     );
     in_order(&both, &["=== END ===\n\n[Recent Conversations] (id ", "IN (chat:cli): garden task 1\n"]);
+    // The household's own sessions are told the same around what memory tells them, byte by byte.
+    let fact = json!({"subject": "owner", "predicate": "car", "content": "drives a green Saab"});
+    daemon.mcp(GENERAL).ok("memory_store_fact", fact).await;
+    let own = person.own(&daemon, "which car do I drive?").await;
+    let (core, after) = both.split_once(&format!("{END_CORE}\n\n")).expect("the end of core memory");
+    let (_, rest) = after.split_once("\n=== END ===\n\n").expect("the end of what the project knows");
+    let (_, after) =
+        own.split_once(&format!("{core}{END_CORE}\n\n# Memory Context\n")).unwrap_or_else(|| panic!("{both}\n\n{own}"));
+    let (memory, _) = after.split_once(&format!("\n\n{rest}")).unwrap_or_else(|| panic!("{both}\n\n{own}"));
+    assert!(memory.contains("green Saab") && !memory.contains("[Recent Conversations]"), "{own}");
     for round in 1..=ROUNDS {
         let prompt = format!("Good morning, both memories, round {round}.");
         person.assistant.claude(&prompt, &[]).await;
@@ -414,4 +432,134 @@ impl Interactive<'_> {
         let printed = (0..ROUNDS).map(|_| self.printed()).find(|text| text.contains(of_project));
         printed.unwrap_or_else(|| panic!("project memory was late {ROUNDS} times"))
     }
+}
+
+/// A flat memory of before: nine kilobytes in one file, and decisions of their own.
+fn flat(household: &Household, kind: &str) -> PathBuf {
+    let dir = household.path().join(kind);
+    std::fs::create_dir_all(&dir).expect("the directory");
+    let notes: String = (1..=40).map(|n| format!("- Note {n} of the {kind} memory: {}\n", "x".repeat(180))).collect();
+    let context = format!(
+        "# Context ({kind})\n\n## User\nName: Ada. Principle: short answers.\n\n## Services\n- The gate's camera\n\n\
+         ### Old focus\nThe fence of oak is being built.\n\n## Notes\n{notes}"
+    );
+    std::fs::write(dir.join("context.md"), context).expect("a file");
+    std::fs::write(dir.join("decisions.md"), "# Decisions\n\n### Larch\nThe bench is of larch.\n").expect("a file");
+    dir
+}
+
+/// All files below a directory with their bytes.
+fn originals(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut files: Vec<PathBuf> = std::fs::read_dir(dir).expect("it").flatten().map(|entry| entry.path()).collect();
+    files.sort();
+    files.into_iter().map(|path| (path.clone(), std::fs::read(path).expect("a file"))).collect()
+}
+
+/// What the model does that divides an old memory, as far as it comes.
+fn divides() -> Value {
+    let write = |file: &str, title: &str, text: &str| json!({"tool": "journal_write", "arguments": {"file": file, "title": title, "text": text}});
+    json!([
+        {"call": {"tool": "journal_read", "arguments": {"file": "reference/context.md"}}},
+        {"calls": [
+            write("core.md", "User Profile", "- Name: {{match.1}}"),
+            write("core.md", "Services", "- The gate's camera"),
+            write("core.md", "Key References", &"y".repeat(2900)),
+            write("core.md", "Active Working State", "{{match.2}}"),
+            write("reference/projects.md", "The fence", "It is being built."),
+            {"tool": "journal_log", "arguments": {"text": "The old memory was divided"}}]},
+        {"call": {"tool": "journal_archive", "arguments": {"file": "reference/context.md", "title": "Old focus"}}},
+    ])
+}
+
+/// Claude Code as the butler's runtime divides the one file of an old memory: core memory stays below its budget, the
+/// originals stay as they are, all of it can be taken back, and of a session that fails nothing stays. (Specification 004,
+/// 8.2)
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn claude_code_divides_an_old_memory_or_leaves_nothing_of_it() {
+    let test = "journal_clients::claude_code_divides_an_old_memory_or_leaves_nothing_of_it";
+    let Some(program) = std::env::var_os("BUTLERD_TEST_CLAUDE") else {
+        return left_out(test, "BUTLERD_TEST_CLAUDE is not set; `eval \"$(.ci/run clients)\"` installs it");
+    };
+    let when = |kind: &str| {
+        format!(
+            r"(?s)Divide an old memory file\..*=== CONTEXT\.MD ===\n# Context \({kind}\).*Name: (\w+)\..*### Old focus\n([^\n]+)\n.*Note 40 "
+        )
+    };
+    let steps = |end: Value| Value::Array(divides().as_array().into_iter().flatten().cloned().chain([end]).collect());
+    let model = model(json!([
+        {"when": when("good"), "steps": steps(json!({"say": "It is divided."}))},
+        {"when": when("doomed"), "steps": steps(json!({"fail": {"status": 400, "body": "no more"}}))},
+    ]))
+    .await;
+    let household = Household::with_model(&model)
+        .runtime(GENERAL, "type = \"claude-code\"")
+        .model(GENERAL, "claude-sonnet-4-5")
+        .replace("general/butler.toml", SETTINGS, &format!("{SETTINGS}sync = \"by_hand\"\n"))
+        .env("BUTLERD_SPAWNER__CLIS__CLAUDE", program.to_str().expect("a path"));
+    let daemon = household.start().await;
+    household.journal_begun().await;
+    let db = household.rows().await;
+    let before = files_of_rows(&db).await;
+    let dir = flat(&household, "doomed");
+    let (path, given) = (dir.to_str().expect("a path"), originals(&dir));
+    let dry = household.journal(&["migrate", path, "--dry-run"]);
+    assert!(dry.contains("context.md -> reference/context.md") && files_of_rows(&db).await == before, "{dry}");
+    let state_of = async |session: &str| {
+        eventually("the session's end", || async {
+            let sql = "SELECT state, runtime FROM general.sessions WHERE id::text = $1 AND state NOT IN ('queued', 'running')";
+            let row = db.query_opt(sql, &[&session]).await.expect("the session").ok_or_else(|| "it goes on".to_owned())?;
+            Ok((row.get::<_, String>(0), row.get::<_, String>(1)))
+        })
+        .await
+    };
+    let session_of = |out: &str| {
+        let (_, after) =
+            out.split_once("A session divides context.md: butlerd sessions show ").unwrap_or_else(|| panic!("{out}"));
+        after.split_whitespace().next().expect("an id").to_owned()
+    };
+
+    // One that breaks off in the middle leaves nothing but the copy.
+    let session = session_of(&household.journal(&["migrate", path]));
+    assert_eq!(state_of(&session).await, ("failed".to_owned(), "claude-code".to_owned()), "{}", daemon.log());
+    eventually("what it wrote is taken back", || async {
+        let troubles = household.journal_json(&["status"])["troubles"].to_string();
+        if troubles.contains("came to nothing, and what it wrote was taken back") { Ok(()) } else { Err(troubles) }
+    })
+    .await;
+    let rows = files_of_rows(&db).await;
+    for file in ["core.md", "reference/projects.md", "sessions/today.md"] {
+        assert_eq!(rows[file], before[file], "{file}");
+    }
+    assert_eq!(rows["reference/context.md"].as_bytes(), given[0].1, "the copy is whole");
+    household.rows_and_files_agree(&db, "after a session that failed").await;
+    household.journal(&["migrate", "--rollback"]);
+    assert_eq!(files_of_rows(&db).await, before, "and that is taken back, too");
+    assert_eq!(household.journal_json(&["status"])["troubles"], json!([]));
+
+    // One that comes to its end.
+    let good = flat(&household, "good");
+    let session = session_of(&household.journal(&["migrate", good.to_str().expect("a path")]));
+    assert_eq!(state_of(&session).await, ("succeeded".to_owned(), "claude-code".to_owned()), "{}", daemon.log());
+    let core = household.journal_file("core.md");
+    in_order(
+        &core,
+        &["## User Profile\n- Name: Ada\n", "## Active Working State\nThe fence of oak is being built.\n", "None yet."],
+    );
+    assert!(core.len() < 3072 && core.contains("## Services\n- The gate's camera\n"), "{} bytes: {core}", core.len());
+    let refused = model.requests().iter().filter(|request| request.body.to_string().contains("over_budget")).count();
+    assert!(refused > 0, "what did not fit was refused");
+    assert!(household.journal_file("reference/projects.md").contains("### The fence\n"));
+    assert!(household.journal_file("reference/decisions.md").contains("### Larch\nThe bench is of larch.\n"));
+    assert!(household.journal_file("sessions/today.md").contains(" - The old memory was divided\n"));
+    let (left, archived) =
+        (household.journal_file("reference/context.md"), household.journal_file("archive/context.md"));
+    assert!(
+        !left.contains("### Old focus") && archived.contains("### Old focus\nThe fence of oak"),
+        "{left}\n{archived}"
+    );
+    household.files_and_rows_agree();
+    assert_eq!((originals(&dir), originals(&good).len()), (given, 2), "the originals are where they were");
+    let out = household.journal(&["migrate", "--rollback"]);
+    assert_eq!(files_of_rows(&db).await, before, "{out}");
+    household.rows_and_files_agree(&db, "after the migration was taken back").await;
 }

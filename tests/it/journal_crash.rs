@@ -212,10 +212,10 @@ async fn killed_as_an_edit_is_accepted_the_edit_is_never_lost() {
         let edits: Vec<Edit> = household.told(Op::Edits);
         assert_eq!(edits.len(), 1, "{edits:?}");
         drop(daemon);
-        let daemon = killed_at(&household, point, Op::Accept { edits: vec![edits[0].id.clone()] }).await;
+        let daemon = killed_at(&household, point, Op::Accept { edits: vec![edits[0].id.clone()], looked: false }).await;
         let edits: Vec<Edit> = household.told(Op::Edits);
         let accepted: Accepted =
-            household.told(Op::Accept { edits: edits.iter().map(|edit| edit.id.clone()).collect() });
+            household.told(Op::Accept { edits: edits.iter().map(|edit| edit.id.clone()).collect(), looked: false });
         assert!(accepted.changed.is_empty(), "{point}: {accepted:?}");
         let db = household.rows().await;
         is_whole(&household, &db, point).await;
@@ -278,4 +278,71 @@ async fn a_pass_over_others_words_that_fails_does_not_hold_up_the_owners() {
     assert_eq!(own, 1, "the owner's words are worked in once");
     let status: Status = household.told(Op::Status);
     assert_eq!(status.last_checkpoint.map(|made| made.summary).as_deref(), Some("Tasks."));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_as_a_change_is_taken_back_it_is_taken_back_or_not() {
+    let household = Household::new();
+    let daemon = household.start().await;
+    household.journal_begun().await;
+    let db = household.rows().await;
+    let before = files_of_rows(&db).await;
+    let path = household.journal_path("reference/ideas.md");
+    fs::write(&path, fs::read_to_string(&path).unwrap() + "\n### A pond\nWith frogs.\n").unwrap();
+    let edits: Vec<Edit> = household.told(Op::Edits);
+    household.told::<Accepted>(Op::Accept { edits: edits.into_iter().map(|edit| edit.id).collect(), looked: true });
+    let after = files_of_rows(&db).await;
+    drop(daemon);
+    for (point, done) in [("journal.applied", false), ("journal.committed:2", true)] {
+        let _daemon = killed_at(&household, point, Op::Undo { dry_run: false }).await;
+        let db = household.rows().await;
+        is_whole(&household, &db, point).await;
+        assert_eq!(files_of_rows(&db).await, if done { before.clone() } else { after.clone() }, "{point}");
+        let undone = count(&db, "journal_changes WHERE kind = 'undo' AND undoes IS NOT NULL").await;
+        assert_eq!(undone, i64::from(done), "{point}");
+    }
+}
+
+/// One who writes so that a session makes calls without end costs the words that stand beside his, and no others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn words_of_others_are_worked_in_by_portions() {
+    let endless: Vec<Value> =
+        (0..210).map(|n| json!({"tool": "journal_log", "arguments": {"text": format!("Call {n}")}})).collect();
+    let mut astray = others_pass(json!([{"calls": endless}, checkpoint("Never."), {"say": "done"}]));
+    astray["when"] =
+        json!("(?s)^Memory sync: .*These are words of others\\..*call journal_checkpoint with end = (\\d+).*RUNAWAY");
+    let model = model(json!([
+        own_pass(json!([log_and_write("Own"), checkpoint("Tasks."), {"say": "done"}])),
+        astray,
+        others_pass(json!([log_and_write("Others"), checkpoint("Strangers."), {"say": "done"}])),
+    ]))
+    .await;
+    let household = Household::with_model(&model).journal_settings("threshold = 1000\ncooldown = \"1s\"");
+    let _daemon = household.start().await;
+    household.journal_begun().await;
+    let db = household.rows().await;
+    said(&db, "owner", &texts(3)).await;
+    let written = |n: usize| if n == 50 { "RUNAWAY".to_owned() } else { format!("Stranger {n}.") };
+    said(&db, "stranger", &(1..=100).map(written).collect::<Vec<_>>()).await;
+    eventually("the checkpoint", || async {
+        let run = || household.cli(&["schedule", "run", "memory-sync", "--butler", "general"]);
+        let (_, out, err) = tokio::task::block_in_place(run);
+        let made = count(&db, "journal_checkpoints").await;
+        if made == 1 { Ok(()) } else { Err(format!("{out}{err}")) }
+    })
+    .await;
+    let made = household.told::<Vec<Checkpoint>>(Op::Checkpoints { most: 10 });
+    assert_eq!((made[0].count, made[0].summary.as_str()), (103, "Tasks."), "{made:?}");
+    let today = household.journal_file("sessions/today.md");
+    let counts = ["Own was logged", "Others was logged", "Call "].map(|words| today.matches(words).count());
+    assert_eq!(counts, [1, 2, 0], "{today}");
+    let others: Vec<String> =
+        sync_prompts(&model).into_iter().filter(|prompt| prompt.contains("These are words of others.")).collect();
+    assert_eq!(others.len(), 3, "three portions, each with one prompt");
+    for (prompt, (first, last)) in others.iter().zip([(1, 40), (41, 80), (81, 100)]) {
+        for n in 1..=100 {
+            assert_eq!(prompt.contains(&format!(": {}\n", written(n))), (first..=last).contains(&n), "{n}: {prompt}");
+        }
+    }
+    is_whole(&household, &db, "behind it").await;
 }

@@ -18,7 +18,7 @@ fn edit(household: &Household, file: &str, change: impl Fn(String) -> String) {
 
 fn accept_all(household: &Household) -> Accepted {
     let edits: Vec<Edit> = household.told(Op::Edits);
-    household.told(Op::Accept { edits: edits.into_iter().map(|edit| edit.id).collect() })
+    household.told(Op::Accept { edits: edits.into_iter().map(|edit| edit.id).collect(), looked: false })
 }
 
 /// A model that syncs, and does something before its first answer: a session is under way then.
@@ -91,10 +91,10 @@ async fn an_edit_while_a_sync_runs_and_the_sync_are_both_kept() {
     assert!(of("reference/ideas.md").conflicts.is_empty(), "{edits:?}");
     // Not what was shown: nothing is taken.
     let wrong = EditId { file: "core.md".to_owned(), sha256: of("reference/ideas.md").id.sha256.clone() };
-    let accepted: Accepted = household.told(Op::Accept { edits: vec![wrong] });
+    let accepted: Accepted = household.told(Op::Accept { edits: vec![wrong], looked: false });
     assert_eq!((accepted.taken.len(), accepted.changed), (0, vec!["core.md".to_owned()]));
     let shown: Vec<EditId> = edits.iter().map(|edit| edit.id.clone()).collect();
-    let accepted: Accepted = household.told(Op::Accept { edits: shown });
+    let accepted: Accepted = household.told(Op::Accept { edits: shown, looked: false });
     assert_eq!((accepted.taken.len(), accepted.changed.len(), accepted.conflicts.len()), (2, 0, 1), "{accepted:?}");
     household.rows_and_files_agree(&db, "after it was accepted").await;
     let core = household.journal_file("core.md");
@@ -147,7 +147,7 @@ async fn what_is_broken_is_told_and_nothing_crashes() {
         assert!(!checked.ok, "{kind}: something is left to do: {checked:?}");
         let rows = files_of_rows(&db).await;
         assert!(rows["reference/ideas.md"].contains(&title), "{kind}");
-        let start: Start = household.told(Op::Start);
+        let start: Start = household.told(Op::Start { bytes: false });
         assert!(start.rest.is_some_and(|rest| rest.contains(&title)), "{kind}: sessions are told the rows");
         assert_eq!(fs::read_to_string(&secret).expect("it is there"), "nobody's business\n", "{kind}");
         assert!(!household.path().join("nowhere").exists(), "{kind}");
@@ -177,10 +177,13 @@ async fn files_of_a_person_are_taken_in_and_deleted_ones_come_back() {
     }
     let status: Status = household.told(Op::Status);
     assert_eq!(status.edited, ["reference/recipes.md", "users/bea.md"], "{status:?}");
-    assert!(!household.told::<Start>(Op::Start).rest.unwrap_or_default().contains("Bread"), "nobody accepted it");
+    assert!(
+        !household.told::<Start>(Op::Start { bytes: false }).rest.unwrap_or_default().contains("Bread"),
+        "nobody accepted it"
+    );
     assert_eq!(accept_all(&household).taken, ["reference/recipes.md", "users/bea.md"]);
     household.rows_and_files_agree(&db, "after they were taken in").await;
-    assert!(household.told::<Start>(Op::Start).rest.is_some_and(|rest| rest.contains("### Bread")));
+    assert!(household.told::<Start>(Op::Start { bytes: false }).rest.is_some_and(|rest| rest.contains("### Bread")));
     let status: Status = household.told(Op::Status);
     assert!(status.files.iter().any(|file| file.file == "users/bea.md" && file.entries == Some(1)), "{status:?}");
 
@@ -215,7 +218,7 @@ async fn files_of_a_person_are_taken_in_and_deleted_ones_come_back() {
     for (words, trust) in [("%Buy it.%", "stranger"), ("- My own line.%", "owner")] {
         assert_eq!(db.query_one(sql, &[&words]).await.expect("a section").get::<_, String>(0), trust, "{words}");
     }
-    let told = household.told::<Start>(Op::Start).rest.unwrap_or_default();
+    let told = household.told::<Start>(Op::Start { bytes: false }).rest.unwrap_or_default();
     assert!(told.contains("- My own line.") && !told.contains("Buy it."), "{told}");
 }
 

@@ -85,7 +85,8 @@ async fn tells(household: &Household, event: &str, more: Value, words: &str) -> 
 fn edited(household: &Household, file: &str, text: &str) {
     fs::write(household.journal_path(file), text).expect("an edit");
     let edits: Vec<Edit> = household.told(Op::Edits);
-    let accepted: Accepted = household.told(Op::Accept { edits: edits.into_iter().map(|edit| edit.id).collect() });
+    let accepted: Accepted =
+        household.told(Op::Accept { edits: edits.into_iter().map(|edit| edit.id).collect(), looked: false });
     assert_eq!(accepted.taken, [file], "{accepted:?}");
 }
 

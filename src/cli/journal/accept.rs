@@ -38,7 +38,7 @@ pub fn run(place: &Place, client: &JournalClient, args: &Accept) -> Outcome {
     }
     // By their hashes, so that nothing is taken in that was not shown.
     let edits: Vec<EditId> = edits.into_iter().map(|edit| edit.id).collect();
-    let accepted: Accepted = client.ask(Op::Accept { edits })?;
+    let accepted: Accepted = client.ask(Op::Accept { edits, looked: !args.yes })?;
     out.answer(&accepted, people)?;
     Ok(if accepted.changed.is_empty() { 0 } else { CHANGED })
 }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use base::ButlerName;
 use clap::{ArgGroup, Args, Subcommand};
 
 /// `journal`
@@ -9,6 +10,9 @@ use clap::{ArgGroup, Args, Subcommand};
 pub struct JournalArgs {
     #[command(subcommand)]
     pub what: Journal,
+    /// The journal of this butler [default: general]
+    #[arg(long, global = true, value_name = "NAME")]
+    pub butler: Option<ButlerName>,
 }
 
 /// `journal`
@@ -51,6 +55,12 @@ pub enum Journal {
     },
     /// Show what somebody edited in the files, and take it in
     Accept(Accept),
+    /// Take the last sync's or the last accepted edit's changes back
+    Undo {
+        /// Only show what would change
+        #[arg(long)]
+        dry_run: bool,
+    },
     /// Take the files of another memory in: the flat layout, or a memory folder of zylos
     Migrate(Migrate),
     /// Register the journal with Claude Code (two hooks and the skill memory-sync) and Codex (the hooks)

@@ -25,12 +25,17 @@ const AWAY: &str = "Start it with `butlerd serve`, or see `systemctl status butl
 #[derive(Debug)]
 pub struct JournalClient {
     data_dir: Option<PathBuf>,
+    butler: Option<String>,
 }
 
 impl JournalClient {
-    /// `data_dir`: of the daemon that is meant, where one was named.
-    pub fn new(data_dir: Option<PathBuf>) -> Self {
-        Self { data_dir }
+    /// `data_dir`: of the daemon that is meant, where one was named; `butler`: whose journal, where not general's.
+    pub fn new(data_dir: Option<PathBuf>, butler: Option<String>) -> Self {
+        Self { data_dir, butler }
+    }
+
+    pub fn butler(&self) -> Option<&str> {
+        self.butler.as_deref()
     }
 
     pub fn data_dir(&self) -> Option<&Path> {
@@ -41,10 +46,16 @@ impl JournalClient {
     pub fn ask<T: DeserializeOwned>(&self, op: Op) -> Result<T, JournalError> {
         let looks = matches!(
             op,
-            Op::Status | Op::SyncStatus | Op::Log { .. } | Op::Checkpoints { .. } | Op::Show { .. } | Op::Edits
+            Op::Status
+                | Op::SyncStatus
+                | Op::Log { .. }
+                | Op::Checkpoints { .. }
+                | Op::Show { .. }
+                | Op::Edits
+                | Op::Undo { dry_run: true }
         );
         let within = if looks { PATIENCE } else { LONG_PATIENCE };
-        Ok(Client::open(self.data_dir(), within)?.ask(op)?)
+        Ok(Client::open(self.data_dir(), self.butler(), within)?.ask(op)?)
     }
 }
 

@@ -93,8 +93,11 @@ fn options(
         settings: absolute(args.settings.clone().unwrap_or_else(|| own.join(SETTINGS_FILE))),
         skill: absolute(own.join(SKILL_FILE)),
         codex: codex.map(|codex| absolute(codex.join(CODEX_FILE))),
-        // Whoever named a daemon means that one in the hooks, too.
-        socket: named_socket(SOCKET_VARIABLE, client.data_dir(), candidates),
+        // Whoever named a daemon or a butler means that one in the hooks, too.
+        socket: match client.butler() {
+            Some(_) => candidates(client.data_dir(), client.butler()).into_iter().next().map(absolute),
+            None => named_socket(SOCKET_VARIABLE, client.data_dir(), |data_dir| candidates(data_dir, None)),
+        },
         dry_run: args.dry_run,
     })
 }

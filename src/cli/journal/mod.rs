@@ -16,14 +16,14 @@ use super::local::data_dir;
 use super::{Outcome, Place};
 use args::Journal;
 use client::JournalClient;
-use journal::wire::{Checked, Checkpoint, FileText, Op, Rotated, Said};
+use journal::wire::{Checked, Checkpoint, FileText, Op, Rotated, Said, Undone};
 
 /// Which file is shown where none is named.
 const CORE: &str = "core.md";
 
 /// `butlerd journal`
-pub fn run(place: &Place, JournalArgs { what }: JournalArgs) -> Outcome {
-    let client = JournalClient::new(data_dir(place)?);
+pub fn run(place: &Place, JournalArgs { what, butler }: JournalArgs) -> Outcome {
+    let client = JournalClient::new(data_dir(place)?, butler.map(|butler| butler.to_string()));
     let out = &place.out;
     match what {
         Journal::Init(args) => init::init(&client, out, &args),
@@ -55,6 +55,10 @@ pub fn run(place: &Place, JournalArgs { what }: JournalArgs) -> Outcome {
             out.list(&all, &[], print::checkpoints)
         }
         Journal::Accept(args) => accept::run(place, &client, &args),
+        Journal::Undo { dry_run } => {
+            let undone: Undone = client.ask(Op::Undo { dry_run })?;
+            out.answer(&undone, |out, undone| print::undone(out, undone, dry_run))
+        }
         Journal::Migrate(args) => migrate::run(&client, out, &args),
         Journal::InstallHooks(args) => init::hooks(&client, out, &args),
     }

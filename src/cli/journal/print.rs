@@ -1,9 +1,10 @@
 //! How answers of the journal are printed.
 
+use super::super::changes::diff;
 use super::super::out::{Out, Tone};
 use super::super::text::{block, count, one_line};
 use super::status::kilobytes;
-use journal::wire::{Checked, Checkpoint, FileText, Level, Said};
+use journal::wire::{Checked, Checkpoint, FileText, Level, Said, Undone};
 
 pub fn checkpoint(out: &Out, made: &Checkpoint) {
     let all = count(usize::try_from(made.count).unwrap_or_default(), "conversation");
@@ -54,6 +55,22 @@ pub fn checked(out: &Out, checked: &Checked) {
     if checked.ok {
         out.line("The journal is in order.");
     }
+}
+
+pub fn undone(out: &Out, undone: &Undone, dry_run: bool) {
+    for change in &undone.files {
+        out.toned(Tone::Head, &one_line(&change.file, 200));
+        diff(out, &change.diff);
+    }
+    let what = if undone.kind == "sync" { "the sync" } else { "the accepted edit" };
+    let did = if dry_run { "Would be taken back" } else { "Taken back" };
+    out.line(&format!(
+        "{did}: {what} of {} (step {}, {})",
+        out.moment(undone.at),
+        undone.step,
+        one_line(&undone.actor, 80)
+    ));
+    undone.notes.iter().for_each(|note| out.line(&block(note)));
 }
 
 #[cfg(test)]

@@ -10,22 +10,16 @@ use super::super::problem::Problem;
 use super::super::text::{block, one_line};
 use super::super::{Outcome, Place};
 use super::client::JournalClient;
+use base::Trust;
+use journal::documents::{Document, Documents};
+use journal::file::{FileName, REFERENCES};
+use journal::state;
 use journal::wire::{FileState, Level, Op, Status};
 
 /// Labels have so much room before what belongs to them.
 const LABEL: usize = 18;
 /// So much of a summary is shown.
 const SUMMARY: usize = 60;
-
-/// What is looked at where the daemon can't say it.
-const FILES: [(&str, &str); 6] = [
-    ("Core memory", "core.md"),
-    ("Decisions", "reference/decisions.md"),
-    ("Projects", "reference/projects.md"),
-    ("Preferences", "reference/preferences.md"),
-    ("Ideas", "reference/ideas.md"),
-    ("Session log", "sessions/today.md"),
-];
 
 pub fn show(place: &Place, client: &JournalClient) -> Outcome {
     match client.ask::<Status>(Op::Status) {
@@ -54,7 +48,8 @@ fn people(out: &Out, status: &Status) {
 fn without_daemon(place: &Place, client: &JournalClient, problem: Problem) -> Outcome {
     let out = &place.out;
     let data_dir = client.data_dir().map(Path::to_owned).or_else(|| place.environment.default_data_dir());
-    let seen = data_dir.map(|data_dir| on_disk(&data_dir.join("journal"))).unwrap_or_default();
+    let mut seen = data_dir.map(|data_dir| on_disk(&data_dir.join("journal"))).unwrap_or_default();
+    seen.retain(|seen| client.butler().is_none_or(|butler| seen.butler == butler));
     if out.json {
         let journals: Vec<_> = seen
             .iter()
@@ -97,7 +92,7 @@ fn of_files(dir: &Path) -> Status {
     Status {
         butler: dir.file_name().unwrap_or_default().to_string_lossy().into_owned(),
         dir: dir.display().to_string(),
-        files: FILES.iter().map(|(label, file)| of_file(dir, label, file)).collect(),
+        files: state::files(&documents(dir)),
         sessions: markdown("sessions"),
         archive: markdown("archive"),
         sync: None,
@@ -108,22 +103,14 @@ fn of_files(dir: &Path) -> Status {
     }
 }
 
-fn of_file(dir: &Path, label: &str, file: &str) -> FileState {
-    let text = std::fs::read(dir.join(file)).ok();
-    let words = text.as_deref().map(String::from_utf8_lossy).unwrap_or_default();
-    let entries =
-        file.starts_with("reference/").then(|| words.lines().filter(|l| l.starts_with("### ")).count() as u64);
-    let date =
-        words.lines().find_map(|line| line.strip_prefix("# Session Log: ")).filter(|_| file.starts_with("sessions/"));
-    FileState {
-        label: label.to_owned(),
-        file: file.to_owned(),
-        bytes: text.as_ref().map_or(0, |text| text.len() as u64),
-        entries,
-        date: date.map(|date| date.trim().to_owned()),
-        budget: None,
-        level: if text.is_some() { Level::Ok } else { Level::Missing },
-    }
+/// The files of a journal, as far as they can be read.
+fn documents(dir: &Path) -> Documents {
+    let names = std::iter::once(FileName::core()).chain(REFERENCES.map(FileName::reference)).chain([FileName::today()]);
+    let read = |name: FileName| {
+        let text = String::from_utf8_lossy(&std::fs::read(dir.join(name.as_str())).ok()?).into_owned();
+        Some((name, Document::of(&text, Trust::Owner)))
+    };
+    Documents::new(names.filter_map(read))
 }
 
 fn files(status: &Status, home: Option<&Path>) -> Vec<String> {

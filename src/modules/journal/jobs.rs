@@ -109,7 +109,7 @@ fn failure(e: JournalError) -> JobFailure {
 
 impl Journals {
     fn step(kind: &'static str, actor: &str) -> Step {
-        Step { kind, actor: actor.to_owned(), session: None, trust: Trust::System }
+        Step::new(kind, actor, None, Trust::System)
     }
 
     /// Fills what is missing from the templates. Returns what was made, and what was there.

@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use ::journal::documents::{Change, Document, Documents};
 use ::journal::file::FileName;
 use ::journal::merge::{diff, merge};
-use ::journal::wire::{Accepted, Edit, EditId, Refusal};
+use ::journal::undo::{differences, take_back};
+use ::journal::wire::{Accepted, Edit, EditId, FileDiff, Refusal, Undone};
 use base::{ButlerName, Clock, TenantId, Trust, crash};
 use conversation::ConversationReader;
 use jiff::civil::DateTime;
@@ -17,7 +19,7 @@ use store::{Database, Lease, Store, StoreError};
 
 use super::Settings;
 use super::files::{JournalFiles, OnDisk};
-use super::sql::{self, Files, Step};
+use super::sql::{self, Files, Step, StepRow, Undoes};
 use crate::own_sessions::ModuleSessions;
 
 /// Why nothing was done.
@@ -47,6 +49,8 @@ pub(super) struct Journals {
     /// `<dir>` of the files of all tenants.
     root: PathBuf,
     group: Option<Gid>,
+    /// A session of this process divides a file just now.
+    pub dividing: AtomicBool,
     files: Mutex<BTreeMap<String, Arc<JournalFiles>>>,
 }
 
@@ -62,6 +66,7 @@ impl Journals {
             sessions: cx.sessions.clone(),
             root,
             group,
+            dividing: AtomicBool::new(false),
             files: Mutex::default(),
         }
     }
@@ -151,7 +156,7 @@ impl Journals {
         names.extend(blocking(move || on_disk.names()).await);
         self.render(tenant, &journal, names).await;
         if self.settings.edits == super::Edits::Trust {
-            let trust = self.trust_of_edits(tenant).await?;
+            let trust = self.trust_of_edits(tenant, false).await?;
             // Core memory waits where the edit may be made of others' words.
             let may = |edit: &EditId| trust >= Trust::System || edit.file != FileName::core().as_str();
             let ids = self.edits(tenant).await?.into_iter().map(|edit| edit.id).filter(may).collect::<Vec<_>>();
@@ -207,31 +212,30 @@ impl Journals {
         Ok(edited.filter_map(edit).collect())
     }
 
-    /// How far an edit is believed: as the owner, unless the last sync by hand was shown words of others and made no
-    /// checkpoint, which it can't while there are edits ([`Journals::no_edits_of_others`]).
-    pub async fn trust_of_edits(&self, tenant: &TenantId) -> Result<Trust, StoreError> {
-        let last = sql::last_by_hand(&mut self.lease(tenant).await?, self.schema(), tenant).await?;
-        Ok(match last {
-            Some(sync) if sync.pass == "others" && sync.state != "done" => Trust::Stranger,
-            _ => Trust::Owner,
-        })
+    /// How far an edit is believed: as the owner, unless a sync by hand was shown words of others since a person `looked` at
+    /// what is edited. Whoever edits may have read them.
+    pub async fn trust_of_edits(&self, tenant: &TenantId, looked: bool) -> Result<Trust, StoreError> {
+        if looked {
+            return Ok(Trust::Owner);
+        }
+        let least = sql::least_shown(&mut self.lease(tenant).await?, self.schema(), tenant).await?;
+        Ok(least.unwrap_or(Trust::Owner))
     }
 
-    /// Refuses what would make the owner's words of edits that may be made of others'.
-    pub async fn no_edits_of_others(&self, tenant: &TenantId) -> Result<(), JournalError> {
-        if self.trust_of_edits(tenant).await? == Trust::Owner {
-            return Ok(());
+    /// Takes edits in of which a person `looked` at each, or nobody did.
+    pub async fn accept_of(
+        &self,
+        tenant: &TenantId,
+        edits: &[EditId],
+        (actor, looked): (&str, bool),
+    ) -> Result<Accepted, JournalError> {
+        let trust = self.trust_of_edits(tenant, looked).await?;
+        let accepted = self.accept(tenant, edits, actor, trust).await?;
+        // What is edited still was not shown, or not taken in.
+        if looked && self.edits(tenant).await?.is_empty() {
+            sql::looked(&mut self.lease(tenant).await?, self.schema(), tenant, self.clock.now()).await?;
         }
-        let edited: Vec<String> = self.edits(tenant).await?.into_iter().map(|edit| edit.id.file).collect();
-        if edited.is_empty() {
-            return Ok(());
-        }
-        let why = format!(
-            "{} was edited in a sync that was shown words of others. First take the edits in (butlerd journal accept) or undo \
-             them; an edit of core.md has to be undone, and can be made again after the checkpoint.",
-            edited.join(", ")
-        );
-        Err(JournalError::refused("edited", why))
+        Ok(accepted)
     }
 
     /// Takes edits in as far as the files are as they were shown. `trust`: how far whoever edited is believed.
@@ -257,11 +261,11 @@ impl Journals {
                 }
             };
             if file == FileName::core() && trust < Trust::System {
-                let why =
-                    "This sync was shown words of others, so it can't change core.md, which every session is told.";
+                let why = "A sync was shown words of others, and core.md, which every session is told, takes none of them. If the \
+                           edit is yours, look at it and take it in at a terminal: butlerd journal accept (without --yes).";
                 return Err(JournalError::refused("untrusted", why));
             }
-            let step = Step { kind: "person", actor: actor.to_owned(), session: None, trust };
+            let step = Step::new("person", actor, None, trust);
             let (name, shown) = (file.clone(), text.clone());
             let conflicts = self.change(tenant, &step, move |journal| {
                 let now = journal.get(&name).cloned().unwrap_or_default();
@@ -284,6 +288,60 @@ impl Journals {
             accepted.taken.push(file.to_string());
         }
         Ok(accepted)
+    }
+
+    /// Takes a step back as a new step `by`, or, in a `dry_run`, only says what that changes. What later steps built on
+    /// stays and is named; if `whole`, that is a refusal instead.
+    pub async fn take_back(
+        &self,
+        tenant: &TenantId,
+        step: i64,
+        by: Step,
+        (whole, dry_run): (bool, bool),
+    ) -> Result<(Vec<FileDiff>, Vec<String>), JournalError> {
+        let (taken, restores) = sql::step(&mut self.lease(tenant).await?, self.schema(), (tenant, step)).await?;
+        let by = Step { undoes: Some(Undoes { step, restores }), ..by };
+        let change = |journal: &mut Documents| {
+            let before = journal.clone();
+            let stays = take_back(journal, &taken);
+            match whole && !stays.is_empty() {
+                true => Err(Refusal { code: "built_on".to_owned(), message: stays.join(" ") }),
+                false => Ok((differences(&before, journal), stays)),
+            }
+        };
+        match dry_run {
+            true => Ok(change(&mut self.load(tenant, Files::All).await?)?),
+            false => self.change(tenant, &by, change).await,
+        }
+    }
+
+    /// Takes the last sync's or person's change back.
+    pub async fn undo(&self, tenant: &TenantId, peer: &str, dry_run: bool) -> Result<Undone, JournalError> {
+        let Some(last) = sql::last_undoable(&mut self.lease(tenant).await?, self.schema(), tenant).await? else {
+            return Err(JournalError::refused("not_found", "There is no sync and no accepted edit to take back."));
+        };
+        let back = self.take_back(tenant, last.id, Step::by_person("undo", peer), (true, dry_run)).await;
+        let (files, _) = back.map_err(|e| match e {
+            JournalError::Refused(Refusal { code, message }) if code == "built_on" => JournalError::refused(
+                "built_on",
+                format!(
+                    "The last change (step {}, {} of {}) can't be taken back: {message} Nothing was changed. Edit the files \
+                     instead, and take that in: butlerd journal accept",
+                    last.id, last.kind, last.actor
+                ),
+            ),
+            other => other,
+        })?;
+        let mut notes = Vec::new();
+        if last.kind == "sync" {
+            notes.push("The checkpoint stays: what was said is not worked in once more.".to_owned());
+        }
+        let edited = self.edited(tenant).await.0;
+        notes.extend(files.iter().filter(|change| edited.contains(&change.file)).map(|FileDiff { file, .. }| {
+            format!("{file} has an edit that waits, so the file stays as it is until that is accepted: butlerd journal accept")
+        }));
+        let StepRow { id, kind, actor, at } = last;
+        Ok(Undone { step: id, kind, actor, at, files, notes })
     }
 }
 

@@ -1,12 +1,17 @@
 //! Taking in the files of another layout: the flat one that came before, or a zylos memory folder. The originals stay.
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
 use ::journal::documents::{Document, Documents};
 use ::journal::file::{CORE_BUDGET, FileName};
 use ::journal::rotate::day_of;
 use ::journal::section::Section;
 use ::journal::templates::is_untouched;
 use ::journal::wire::{FileText, Migrated, Refusal};
-use base::{TenantId, Trust};
+use base::{SessionId, TenantId, Trust, task};
+use sessions::{SessionResult, SessionState};
+use store::StoreError;
 
 use super::journals::{JournalError, Journals};
 use super::sql::{self, Step};
@@ -77,6 +82,23 @@ fn take_in(journal: &mut Documents, given: &[FileText]) -> Migrated {
     done
 }
 
+/// Takes files in as they were given: where a line of one would be lost, none is taken.
+fn taken_in_whole(journal: &mut Documents, given: &[FileText]) -> Result<Migrated, Refusal> {
+    let done = take_in(journal, given);
+    for FileText { file, text } in given {
+        let Some(to) = target(file) else { continue };
+        let there = journal.text(&free_log(&to, text));
+        let lost = text.lines().filter(|line| !line.trim().is_empty() && !there.contains(line.trim_end())).count();
+        if lost > 0 {
+            let message = format!(
+                "{lost} lines of {file} would not be in {to}. Nothing was taken, and the originals are as they were."
+            );
+            return Err(Refusal { code: "lost".to_owned(), message });
+        }
+    }
+    Ok(done)
+}
+
 /// The log of an earlier day is kept under that day.
 fn free_log(to: &FileName, text: &str) -> FileName {
     match day_of(text) {
@@ -104,7 +126,7 @@ fn compose_core(journal: &mut Documents, given: &[FileText], done: &mut Migrated
         demoted(state),
         text("references.md").map_or("None yet.".to_owned(), demoted)
     );
-    if core.len() <= CORE_BUDGET {
+    if core.len() < CORE_BUDGET {
         journal.set(FileName::core(), Document::of(&core, Trust::Owner));
         done.taken.push("identity.md, state.md, references.md -> core.md".to_owned());
     } else {
@@ -127,7 +149,7 @@ fn demoted(text: &str) -> String {
 impl Journals {
     /// Takes files of another layout in, or says what that would do.
     pub async fn migrate(
-        &self,
+        self: &Arc<Self>,
         tenant: &TenantId,
         peer: &str,
         given: &[FileText],
@@ -138,17 +160,7 @@ impl Journals {
             return Ok(take_in(&mut journal, given));
         }
         let step = Step::by_person("migrate", peer);
-        let mut done = self.change(tenant, &step, |journal| Ok(take_in(journal, given))).await?;
-        // As they were given: each line of the original is there.
-        let journal = self.load(tenant, sql::Files::All).await?;
-        for FileText { file, text } in given {
-            let Some(to) = target(file) else { continue };
-            let there = journal.text(&free_log(&to, text));
-            let lost = text.lines().filter(|line| !line.trim().is_empty() && !there.contains(line.trim_end())).count();
-            if lost > 0 && !text.trim().is_empty() {
-                done.notes.push(format!("{file}: {lost} lines are not in {to}"));
-            }
-        }
+        let mut done = self.change(tenant, &step, |journal| taken_in_whole(journal, given)).await?;
         if let Some(context) = given.iter().find(|given| given.file.trim_start_matches("./") == "context.md") {
             done.notes.push(self.split(tenant, &context.text).await);
         }
@@ -159,7 +171,7 @@ impl Journals {
     }
 
     /// Has a session divide what the old layout kept in one file. Returns a sentence.
-    async fn split(&self, tenant: &TenantId, context: &str) -> String {
+    async fn split(self: &Arc<Self>, tenant: &TenantId, context: &str) -> String {
         let prompt = format!(
             "Divide an old memory file. It is reference/context.md of the journal now. Put what is stable (who the user is, \
              principles, services) into core.md (sections User Profile and Services), the current focus in one to three sentences \
@@ -176,51 +188,91 @@ impl Journals {
             ..SessionRequest::new(prompt, cause)
         };
         match self.sessions.start(request).await {
-            Ok(session) => format!("A session divides context.md: butlerd sessions show {session}"),
+            Ok((session, end)) => {
+                self.dividing.store(true, Ordering::Release);
+                let (journals, tenant) = (self.clone(), tenant.clone());
+                task::spawn(task::Kind::Job, "dividing", async move {
+                    let ended = journals.divided(&tenant, session, end.await).await;
+                    if let Err(e) = ended {
+                        let butler = &journals.butler;
+                        tracing::warn!(%butler, %session, error = %e, "the end of the session that divides context.md is not kept");
+                    }
+                    journals.dividing.store(false, Ordering::Release);
+                });
+                format!("A session divides context.md: butlerd sessions show {session}")
+            }
             Err(e) => format!("context.md is reference/context.md and no session could divide it: {e}"),
         }
     }
 
-    /// Takes the last migration back: what it made goes, and what it replaced is there again.
-    pub async fn migrate_back(&self, tenant: &TenantId, peer: &str) -> Result<Migrated, JournalError> {
-        let mut lease = self.lease(tenant).await?;
-        let Some(step) = sql::last_migration(&mut lease, self.schema(), tenant).await? else {
-            return Err(JournalError::refused("not_found", "There is no migration to take back."));
-        };
-        let (made, ended) = sql::step(&mut lease, self.schema(), step).await?;
-        drop(lease);
-        let back = Step::by_person("migrate_back", peer);
-        self.change(tenant, &back, |journal| Ok::<_, Refusal>(undo(journal, &made, ended))).await
+    /// The session that divides a file is over. Of one that did not come to its end nothing stays: the file is whole in
+    /// `reference/context.md`.
+    async fn divided(
+        &self,
+        tenant: &TenantId,
+        began: SessionId,
+        end: Option<SessionResult>,
+    ) -> Result<(), JournalError> {
+        // One that failed before it wrote anything may have had a successor.
+        let session = end.as_ref().map_or(began, |end| end.session_id);
+        if end.is_some_and(|end| end.state == SessionState::Succeeded) {
+            return self.note_divided(tenant, session).await;
+        }
+        let steps = sql::migration_steps(&mut self.lease(tenant).await?, self.schema(), tenant, Some(session)).await?;
+        let mut stays = Vec::new();
+        for step in steps {
+            let by = Step::new("migrate_back", sql::HOUSE, None, Trust::System);
+            stays.extend(self.take_back(tenant, step, by, (false, false)).await?.1);
+        }
+        let butler = &self.butler;
+        tracing::warn!(%butler, %session, ?stays, "the session that divided context.md came to nothing: what it wrote is taken back");
+        Ok(())
     }
-}
 
-fn undo(journal: &mut Documents, made: &[uuid::Uuid], ended: Vec<(FileName, Section)>) -> Migrated {
-    let mut done = Migrated { taken: Vec::new(), left: Vec::new(), notes: Vec::new() };
-    let names: Vec<FileName> = journal.iter().map(|(file, _)| file.clone()).collect();
-    let mut gone = 0;
-    for file in names {
-        let Some(mut document) = journal.take(&file) else { continue };
-        let before = document.sections.len();
-        document.sections.retain(|section| !made.contains(&section.id));
-        if document.sections.len() < before {
-            gone += before - document.sections.len();
-            done.taken.push(file.to_string());
+    /// Notes beside a session's steps that it came to its end. Where the note is missing, a kill came in between.
+    async fn note_divided(&self, tenant: &TenantId, session: SessionId) -> Result<(), JournalError> {
+        let mut lease = self.lease(tenant).await?;
+        let mut tx = lease.begin().await.map_err(StoreError::query("beginning"))?;
+        let done = Step::new("migrate", sql::HOUSE, Some(session), Trust::System);
+        sql::apply(&mut tx, self.schema(), &done, &[]).await?;
+        Ok(tx.commit().await.map_err(StoreError::query("noting that a file is divided"))?)
+    }
+
+    /// What is wrong with the last migration, in a sentence.
+    pub async fn migration_trouble(&self, tenant: &TenantId) -> Result<Option<String>, StoreError> {
+        if self.dividing.load(Ordering::Acquire) {
+            return Ok(None);
         }
-        journal.set(file, document);
+        Ok(match sql::division(&mut self.lease(tenant).await?, self.schema(), tenant).await? {
+            sql::Division::Broken => Some(
+                "A session that divided context.md was interrupted, and what it wrote is there. To take the migration back: \
+                 butlerd journal migrate --rollback"
+                    .to_owned(),
+            ),
+            sql::Division::TakenBack => Some(
+                "The session that was to divide context.md came to nothing, and what it wrote was taken back. The file is whole \
+                 in reference/context.md: run `butlerd journal migrate` again, or divide it by hand."
+                    .to_owned(),
+            ),
+            sql::Division::Done => None,
+        })
     }
-    if gone < made.len() {
-        done.notes.push(format!("{} sections of it were changed since and stay.", made.len() - gone));
-    }
-    let mut at: std::collections::BTreeMap<FileName, usize> = std::collections::BTreeMap::new();
-    for (file, section) in ended {
-        // As it was before, above what came since.
-        let place = at.entry(file.clone()).or_default();
-        let sections = &mut journal.open(&file).sections;
-        sections.insert((*place).min(sections.len()), section);
-        *place += 1;
-        if !done.taken.contains(&file.to_string()) {
-            done.taken.push(file.to_string());
+
+    /// Takes the last migration back: what it and its session made goes, and what they replaced is there again.
+    pub async fn migrate_back(&self, tenant: &TenantId, peer: &str) -> Result<Migrated, JournalError> {
+        let steps = sql::migration_steps(&mut self.lease(tenant).await?, self.schema(), tenant, None).await?;
+        if steps.is_empty() {
+            return Err(JournalError::refused("not_found", "There is no migration to take back."));
         }
+        let mut done = Migrated { taken: Vec::new(), left: Vec::new(), notes: Vec::new() };
+        for step in steps {
+            let by = Step::by_person("migrate_back", peer);
+            let (files, stays) = self.take_back(tenant, step, by, (false, false)).await?;
+            done.taken.extend(files.into_iter().map(|change| change.file));
+            done.notes.extend(stays);
+        }
+        done.taken.sort();
+        done.taken.dedup();
+        Ok(done)
     }
-    done
 }

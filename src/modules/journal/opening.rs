@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ::journal::file::{FileName, Kind};
-use ::journal::start::{Material, RECENT, action, assemble};
+use ::journal::start::{Material, Measure, RECENT, action, assemble};
 use ::journal::templates::is_untouched;
 use ::journal::wire::{Start, Threshold};
 use async_trait::async_trait;
@@ -23,7 +23,7 @@ const LONGEST: usize = 600;
 
 impl Journals {
     /// What a session of the owner is told. Words of others stay out; a conversation stands there without them.
-    pub async fn start(&self, tenant: &TenantId) -> Result<Start, StoreError> {
+    pub async fn start(&self, tenant: &TenantId, measure: Measure) -> Result<Start, StoreError> {
         let (journal, status, notes) =
             tokio::try_join!(self.load(tenant, Files::Shown), self.sync_status(tenant), self.notes(tenant))?;
         let (status, last) = status;
@@ -51,14 +51,15 @@ impl Journals {
                 references.push((file.to_string(), text));
             }
         }
-        Ok(assemble(&Material {
+        let material = Material {
             core: text(&FileName::core()).unwrap_or_default(),
             notes,
             references,
             checkpoint: status.last_checkpoint_summary,
             conversations: said.iter().map(line).collect(),
             action: self.wanted(tenant, (status.unsummarized_count, status.begin_id, status.end_id)).await?,
-        }))
+        };
+        Ok(assemble(&material, measure))
     }
 
     /// The range that an interactive session is to summarize now: none where a sync is under way.
@@ -98,7 +99,7 @@ pub(super) struct JournalLines {
 impl SessionLines for JournalLines {
     async fn lines(&self, trigger: &Trigger) -> Option<Lines> {
         let tenant = &trigger.request.tenant_id;
-        match self.journals.start(tenant).await {
+        match self.journals.start(tenant, Measure::Characters).await {
             Ok(Start { core, rest }) => {
                 self.nudge.notify_one();
                 let text = rest.unwrap_or_default();

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use ::journal::file::{DIRECTORIES, FileName};
+use ::journal::start::Measure;
 use ::journal::state::files;
 use ::journal::wire::{Answer, FileText, Initialized, Op, Range, Rotated, Said, Status, SyncBegun};
 use async_trait::async_trait;
@@ -52,7 +53,10 @@ impl JournalAnswers {
     async fn run(&self, op: Op, peer: &str, tenant: &TenantId) -> Result<Value, JournalError> {
         let journals = &self.journals;
         match op {
-            Op::Start => value(journals.start(tenant).await?),
+            Op::Start { bytes } => {
+                let measure = if bytes { Measure::Bytes } else { Measure::Characters };
+                value(journals.start(tenant, measure).await?)
+            }
             Op::Threshold => value(journals.threshold(tenant).await?),
             Op::Init => value(self.init(tenant, peer).await?),
             Op::Status => value(self.status(tenant).await?),
@@ -64,9 +68,8 @@ impl JournalAnswers {
             Op::Log { most } => value(self.log(tenant, most).await?),
             Op::Show { file } => value(self.show(tenant, &file).await?),
             Op::Edits => value(journals.edits(tenant).await?),
-            Op::Accept { edits } => {
-                value(journals.accept(tenant, &edits, peer, journals.trust_of_edits(tenant).await?).await?)
-            }
+            Op::Accept { edits, looked } => value(journals.accept_of(tenant, &edits, (peer, looked)).await?),
+            Op::Undo { dry_run } => value(journals.undo(tenant, peer, dry_run).await?),
             Op::Rotate => value(Rotated { lines: journals.rotate(tenant, peer).await? }),
             Op::Check => value(journals.check(tenant).await?),
             Op::Migrate { files, dry_run } => value(journals.migrate(tenant, peer, &files, dry_run).await?),
@@ -103,6 +106,7 @@ impl JournalAnswers {
         if let Some(reason) = last.filter(|last| last.state == "given_up").and_then(|last| last.reason) {
             troubles.push(format!("The last sync came to nothing: {reason}."));
         }
+        troubles.extend(journals.migration_trouble(tenant).await?);
         Ok(Status {
             butler: journals.butler.to_string(),
             dir: journals.files(tenant).root().display().to_string(),
@@ -134,7 +138,8 @@ impl JournalAnswers {
         let mut notes = Vec::new();
         if sync.has_others && sync.pass == "own" {
             notes.push(
-                "Words of others are left out. With --all they are shown, and core.md can't be changed in that sync."
+                "Words of others are left out. With --all they are shown, and from then on core.md takes no edit in that you did \
+                 not look at yourself."
                     .to_owned(),
             );
         }
@@ -204,6 +209,6 @@ impl JournalAnswers {
 impl Step {
     /// A step that a user of the machine makes.
     pub fn by_person(kind: &'static str, peer: &str) -> Self {
-        Self { kind, actor: peer.to_owned(), session: None, trust: Trust::Owner }
+        Self::new(kind, peer, None, Trust::Owner)
     }
 }

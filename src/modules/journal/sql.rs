@@ -6,6 +6,7 @@ use ::journal::documents::{Change, Document, Documents};
 use ::journal::file::FileName;
 use ::journal::ops::Op;
 use ::journal::section::Section;
+use ::journal::undo::{Made, Moved, StepTaken};
 use ::journal::wire::Checkpoint;
 use base::{RequestId, SessionId, TenantId, Trust};
 use jiff::Timestamp;
@@ -54,16 +55,33 @@ pub(super) async fn load(
 /// Who makes a step, and as how far it is believed where the daemon makes it.
 #[derive(Clone, Debug)]
 pub(super) struct Step {
-    /// `init`, `call`, `sync`, `person`, `rotate`, `check`, `migrate` or `migrate_back`.
+    /// `init`, `call`, `sync`, `person`, `rotate`, `check`, `migrate`, `migrate_back` or `undo`.
     pub kind: &'static str,
     pub actor: String,
     pub session: Option<SessionId>,
     pub trust: Trust,
+    /// The step that it takes back.
+    pub undoes: Option<Undoes>,
+}
+
+/// What a step takes back.
+#[derive(Clone, Debug)]
+pub(super) struct Undoes {
+    pub step: i64,
+    /// Of each section that begins again, by its new id, the first section that it is.
+    pub restores: BTreeMap<Uuid, Uuid>,
 }
 
 impl Step {
+    /// One that takes nothing back.
+    pub fn new(kind: &'static str, actor: &str, session: Option<SessionId>, trust: Trust) -> Self {
+        Self { kind, actor: actor.to_owned(), session, trust, undoes: None }
+    }
+
     fn json(&self) -> Value {
-        json!({"kind": self.kind, "actor": self.actor, "session_id": self.session.map(|id| id.0), "trust": self.trust})
+        let (undoes, restores) = self.undoes.as_ref().map(|undoes| (undoes.step, &undoes.restores)).unzip();
+        json!({"kind": self.kind, "actor": self.actor, "session_id": self.session.map(|id| id.0), "trust": self.trust,
+            "undoes": undoes, "restores": restores})
     }
 }
 
@@ -121,18 +139,32 @@ store::row! {
         pub ended_at: Option<Timestamp>,
         /// How often the words of others were tried in vain.
         pub tries: i32,
+        /// By hand: the least trusted words of others that were shown.
+        pub least: Option<String>,
+        /// Words of others up to this conversation are worked in, or given up.
+        pub reached: i64,
+        /// The session that works on the words of others goes up to this one; `None`: to the end.
+        pub portion: Option<i64>,
     }
 }
 
 impl SyncRow {
-    /// Whether its own pass is worked in, and that over the words of others is not.
-    pub fn is_half_done(&self) -> bool {
-        !self.by_hand && self.has_own && self.pass == "others"
+    /// Whether only words of others are left to be worked in.
+    pub fn is_at_others(&self) -> bool {
+        !self.by_hand && self.pass == "others"
+    }
+
+    /// Whether further words of others follow those that its session works on.
+    pub fn has_more(&self) -> bool {
+        match self.is_at_others() {
+            true => self.portion.is_some_and(|portion| portion < self.end_id),
+            false => !self.by_hand && self.has_others,
+        }
     }
 }
 
 const SYNC: &str = "id, begin_id, end_id, count, by_hand, pass, has_own, has_others, state, reason, begun_at, lease_until, \
-     ended_at, tries";
+     ended_at, tries, least, reached, portion";
 
 async fn syncs(lease: &mut Lease, sql: &str, params: Params<'_>) -> Result<Option<SyncRow>, StoreError> {
     let rows = lease.read(sql, params).await.map_err(failed("reading the journal's syncs"))?;
@@ -163,16 +195,33 @@ pub(super) async fn sync_of(
     syncs(lease, &sql, &[&tenant.as_str(), &request.0]).await
 }
 
-/// The sync by hand that began last.
-pub(super) async fn last_by_hand(
+/// How far the least trusted words are that syncs by hand were shown since a person looked at what was edited; `None`: no
+/// words of others.
+pub(super) async fn least_shown(
     lease: &mut Lease,
     schema: &str,
     tenant: &TenantId,
-) -> Result<Option<SyncRow>, StoreError> {
+) -> Result<Option<Trust>, StoreError> {
     let sql = format!(
-        "SELECT {SYNC} FROM \"{schema}\".journal_syncs WHERE tenant_id = $1 AND by_hand ORDER BY begun_at DESC, id DESC LIMIT 1"
+        "SELECT DISTINCT coalesce(least, 'stranger') AS least FROM \"{schema}\".journal_syncs
+         WHERE tenant_id = $1 AND by_hand AND pass = 'others' AND looked_at IS NULL"
     );
-    syncs(lease, &sql, &[&tenant.as_str()]).await
+    let rows = lease.read(&sql, &[&tenant.as_str()]).await.map_err(failed("reading the journal's syncs"))?;
+    Ok(rows.iter().map(|row| Trust::from_name(row.get("least"))).min())
+}
+
+/// A person has looked at what is edited: what is edited from here on is the person's own.
+pub(super) async fn looked(
+    lease: &mut Lease,
+    schema: &str,
+    tenant: &TenantId,
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    let sql = format!(
+        "UPDATE \"{schema}\".journal_syncs SET looked_at = $2
+         WHERE tenant_id = $1 AND by_hand AND pass = 'others' AND looked_at IS NULL AND state <> 'open'"
+    );
+    lease.execute(&sql, &[&tenant.as_str(), &at]).await.map(drop).map_err(failed("noting that a person looked"))
 }
 
 /// The sync that ended last.
@@ -191,11 +240,15 @@ pub(super) async fn last_sync(
 /// Begins a sync.
 pub(super) async fn begin_sync(tx: &mut Tx<'_>, schema: &str, sync: &SyncRow) -> Result<(), StoreError> {
     let sql = format!(
-        "INSERT INTO \"{schema}\".journal_syncs (id, begin_id, end_id, count, by_hand, pass, has_own, has_others, begun_at, lease_until)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
+        "INSERT INTO \"{schema}\".journal_syncs
+             (id, begin_id, end_id, count, by_hand, pass, has_own, has_others, begun_at, lease_until, least)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
     );
-    let SyncRow { id, begin_id, end_id, count, by_hand, pass, has_own, has_others, begun_at, lease_until, .. } = sync;
-    let params: Params<'_> = &[id, begin_id, end_id, count, by_hand, pass, has_own, has_others, begun_at, lease_until];
+    let SyncRow {
+        id, begin_id, end_id, count, by_hand, pass, has_own, has_others, begun_at, lease_until, least, ..
+    } = sync;
+    let params: Params<'_> =
+        &[id, begin_id, end_id, count, by_hand, pass, has_own, has_others, begun_at, lease_until, least];
     tx.execute(&sql, params).await.map(drop).map_err(failed("beginning a sync"))
 }
 
@@ -228,20 +281,22 @@ pub(super) async fn hold(
     lease.execute(&sql, &[&id, &lease_until, &i32::from(tried)]).await.map(drop).map_err(failed("holding a sync"))
 }
 
-/// A session begins to work on a pass: what an earlier one wrote in it is forgotten.
+/// A session begins to work on a pass, of the words of others up to `portion`: what an earlier one wrote in it is
+/// forgotten.
 pub(super) async fn work_on(
     lease: &mut Lease,
     schema: &str,
-    id: Uuid,
+    (id, portion): (Uuid, Option<i64>),
     request: RequestId,
     lease_until: Timestamp,
 ) -> Result<(), StoreError> {
     let sql = format!(
-        "WITH taken AS (UPDATE \"{schema}\".journal_syncs SET request_id = $2, lease_until = $3
+        "WITH taken AS (UPDATE \"{schema}\".journal_syncs SET request_id = $2, lease_until = $3, portion = $4
                         WHERE id = $1 AND state = 'open' RETURNING id, pass)
          DELETE FROM \"{schema}\".journal_drafts d USING taken t WHERE d.sync_id = t.id AND d.pass = t.pass"
     );
-    lease.execute(&sql, &[&id, &request.0, &lease_until]).await.map(drop).map_err(failed("working on a sync"))
+    let params: Params<'_> = &[&id, &request.0, &lease_until, &portion];
+    lease.execute(&sql, params).await.map(drop).map_err(failed("working on a sync"))
 }
 
 /// What a pass wrote so far.
@@ -274,10 +329,9 @@ pub(super) async fn settle_for(
 pub(super) async fn settle(
     tx: &mut Tx<'_>,
     schema: &str,
-    sync: Uuid,
-    summary: &str,
+    (sync, summary, next): (Uuid, &str, Option<&str>),
 ) -> Result<Option<i64>, StoreError> {
-    let params: Params<'_> = &[&sync, &summary, &None::<&str>, &None::<Uuid>];
+    let params: Params<'_> = &[&sync, &summary, &next, &None::<Uuid>];
     let rows = tx.query(&settle_sql(Some(schema)), params).await.map_err(failed("making a checkpoint"))?;
     Ok(checkpoint_id(rows.first()))
 }
@@ -308,37 +362,139 @@ pub(super) async fn checkpoints(
     Ok(rows.iter().map(checkpoint).collect())
 }
 
-/// What the last migration made that is still as it was made, and what it ended.
-pub(super) async fn last_migration(
+store::row! {
+    /// A step of the history.
+    #[derive(Clone, PartialEq, Debug)]
+    pub(super) struct StepRow {
+        pub id: i64,
+        pub kind: String,
+        pub actor: String,
+        pub at: Timestamp,
+    }
+}
+
+/// The last sync's or person's change that is not taken back.
+pub(super) async fn last_undoable(
     lease: &mut Lease,
     schema: &str,
     tenant: &TenantId,
-) -> Result<Option<i64>, StoreError> {
+) -> Result<Option<StepRow>, StoreError> {
     let sql = format!(
-        "SELECT c.id FROM \"{schema}\".journal_changes c WHERE c.tenant_id = $1 AND c.kind = 'migrate'
-           AND NOT EXISTS (SELECT 1 FROM \"{schema}\".journal_changes b WHERE b.tenant_id = $1 AND b.kind = 'migrate_back' AND b.id > c.id)
+        "SELECT c.id, c.kind, c.actor, c.at FROM \"{schema}\".journal_changes c
+         WHERE c.tenant_id = $1 AND c.kind IN ('sync', 'person')
+           AND NOT EXISTS (SELECT 1 FROM \"{schema}\".journal_changes u WHERE u.undoes = c.id)
+           AND (EXISTS (SELECT 1 FROM \"{schema}\".journal_sections s WHERE s.begun = c.id OR s.ended = c.id)
+                OR EXISTS (SELECT 1 FROM \"{schema}\".journal_moves m WHERE m.step = c.id))
          ORDER BY c.id DESC LIMIT 1"
     );
-    let rows = lease.read(&sql, &[&tenant.as_str()]).await.map_err(failed("reading migrations"))?;
-    Ok(rows.first().map(|row| row.get("id")))
+    let rows = lease.read(&sql, &[&tenant.as_str()]).await.map_err(failed("reading the history"))?;
+    Ok(rows.first().map(StepRow::from))
 }
 
-/// The sections that a step made, and those that it ended, each with its file.
+/// The steps of the last migration that are not taken back, the last one first: the person's, and those of the session
+/// that it had divide a file; `of`: only those of this session.
+pub(super) async fn migration_steps(
+    lease: &mut Lease,
+    schema: &str,
+    tenant: &TenantId,
+    of: Option<SessionId>,
+) -> Result<Vec<i64>, StoreError> {
+    let sql = format!(
+        "WITH open AS (SELECT c.id, c.session_id FROM \"{schema}\".journal_changes c
+                       WHERE c.tenant_id = $1 AND c.kind = 'migrate'
+                         AND NOT EXISTS (SELECT 1 FROM \"{schema}\".journal_changes b WHERE b.undoes = c.id OR
+                             b.tenant_id = $1 AND b.kind = 'migrate_back' AND b.undoes IS NULL AND b.id > c.id))
+         SELECT id FROM open WHERE CASE WHEN $2::uuid IS NULL
+             THEN id >= (SELECT max(id) FROM open WHERE session_id IS NULL) ELSE session_id = $2 END
+         ORDER BY id DESC"
+    );
+    let params: Params<'_> = &[&tenant.as_str(), &of.map(|id| id.0)];
+    let rows = lease.read(&sql, params).await.map_err(failed("reading migrations"))?;
+    Ok(rows.iter().map(|row| row.get("id")).collect())
+}
+
+/// How the division of a file by a session ended that the last migration began.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Division {
+    /// It came to its end, or there was none.
+    Done,
+    /// Its session wrote something and nobody noted its end.
+    Broken,
+    /// It failed, and what it had written was taken back.
+    TakenBack,
+}
+
+/// How the last one ended.
+pub(super) async fn division(lease: &mut Lease, schema: &str, tenant: &TenantId) -> Result<Division, StoreError> {
+    let sql = format!(
+        "SELECT kind = 'migrate_back' AND actor = $2 AS taken_back,
+                EXISTS (SELECT 1 FROM \"{schema}\".journal_changes c
+                        WHERE c.tenant_id = $1 AND c.kind = 'migrate' AND c.session_id IS NOT NULL
+                          AND NOT EXISTS (SELECT 1 FROM \"{schema}\".journal_changes u WHERE u.undoes = c.id OR
+                              u.kind = 'migrate' AND u.actor = $2 AND u.session_id = c.session_id)) AS broken
+         FROM \"{schema}\".journal_changes WHERE tenant_id = $1 AND kind IN ('migrate', 'migrate_back')
+         ORDER BY id DESC LIMIT 1"
+    );
+    let rows = lease.read(&sql, &[&tenant.as_str(), &HOUSE]).await.map_err(failed("reading migrations"))?;
+    Ok(match rows.first().map(|last| (last.get("broken"), last.get("taken_back"))) {
+        Some((true, _)) => Division::Broken,
+        Some((_, true)) => Division::TakenBack,
+        _ => Division::Done,
+    })
+}
+
+/// Who makes the steps of the daemon itself.
+pub(super) const HOUSE: &str = "butlerd";
+
+/// What a step did, and of each section that would begin again the first one that it is.
 pub(super) async fn step(
     lease: &mut Lease,
     schema: &str,
-    step: i64,
-) -> Result<(Vec<Uuid>, Vec<(FileName, Section)>), StoreError> {
-    let sql = format!(
-        "SELECT id, file, text, trust, begun FROM \"{schema}\".journal_sections WHERE begun = $1 OR ended = $1 ORDER BY file, place, id"
-    );
-    let rows = lease.read(&sql, &[&step]).await.map_err(failed("reading a step"))?;
-    let (made, ended): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.get::<_, i64>("begun") == step);
-    let section = |row: &&Row| {
-        let file = FileName::read(row.get("file"))?;
-        Some((file, Section { id: Uuid::now_v7(), text: row.get("text"), trust: Trust::from_name(row.get("trust")) }))
+    (tenant, step): (&TenantId, i64),
+) -> Result<(StepTaken, BTreeMap<Uuid, Uuid>), StoreError> {
+    // What is left of a section now: it, or what began again when a step that had ended it was taken back.
+    let left = |root: &str| {
+        format!(
+            "(SELECT n.id FROM \"{schema}\".journal_sections n
+              WHERE n.tenant_id = $2 AND n.ended IS NULL AND (n.id = {root} OR n.restores = {root}) LIMIT 1) AS left"
+        )
     };
-    Ok((made.iter().map(|row| row.get("id")).collect(), ended.iter().filter_map(section).collect()))
+    let root = "coalesce(s.restores, s.id)";
+    let sql = format!(
+        "SELECT s.file, s.place, s.text, s.trust, s.begun = $1 AS made, {root} AS root, {},
+                (SELECT format('step %s (%s of %s)', c.id, c.kind, c.actor)
+                 FROM \"{schema}\".journal_sections n JOIN \"{schema}\".journal_changes c ON c.id = n.ended
+                 WHERE n.id = {root} OR n.restores = {root} ORDER BY c.id DESC LIMIT 1) AS ended_by
+         FROM \"{schema}\".journal_sections s WHERE s.tenant_id = $2 AND (s.begun = $1 OR s.ended = $1)
+         ORDER BY s.file, s.place, s.id",
+        left(root)
+    );
+    let moves = format!(
+        "SELECT m.file, m.place, m.moved_to, s.text, {} FROM \"{schema}\".journal_moves m
+         JOIN \"{schema}\".journal_sections s ON s.id = m.section_id
+         WHERE m.step = $1 AND m.tenant_id = $2 ORDER BY m.file, m.place",
+        left(root)
+    );
+    let params: Params<'_> = &[&step, &tenant.as_str()];
+    let (mut taken, mut restores) = (StepTaken::default(), BTreeMap::new());
+    for row in lease.read(&sql, params).await.map_err(failed("reading a step"))? {
+        // Nothing else is ever written.
+        let Some(file) = FileName::read(row.get("file")) else { continue };
+        let text: String = row.get("text");
+        if row.get("made") {
+            taken.made.push(Made { id: row.get("left"), file, text, ended_by: row.get("ended_by") });
+            continue;
+        }
+        let section = Section { id: Uuid::now_v7(), text, trust: Trust::from_name(row.get("trust")) };
+        restores.insert(section.id, row.get("root"));
+        taken.ended.push((file, row.get("place"), section));
+    }
+    for row in lease.read(&moves, params).await.map_err(failed("reading a step"))? {
+        let file = |column| FileName::read(row.get(column));
+        let Some((from, to)) = file("file").zip(file("moved_to")) else { continue };
+        taken.moved.push(Moved { id: row.get("left"), from, place: row.get("place"), to, text: row.get("text") });
+    }
+    Ok((taken, restores))
 }
 
 /// Whose journals there are; the owner's always.

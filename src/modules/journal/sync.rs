@@ -37,7 +37,10 @@ const SHOWN: usize = 500;
 const LOGGED: usize = 900;
 /// So many ranges in one run.
 const ROUNDS: usize = 20;
-/// So often the words of others are tried where those of the owner are worked in already.
+/// So many words of others a session works in at once: one that is led astray, or that makes too many calls, costs no more
+/// of them.
+const PORTION: usize = 40;
+/// So often each portion is tried.
 const TRIES: i32 = 3;
 
 /// Nothing is to be done, and no model was asked.
@@ -121,9 +124,6 @@ impl Journals {
         until: i64,
     ) -> Result<Begun, JournalError> {
         let schema = self.schema();
-        if by_hand.is_some() {
-            self.no_edits_of_others(tenant).await?;
-        }
         let mut lease = self.lease(tenant).await?;
         let mut tx = lease.begin().await.map_err(StoreError::query("beginning"))?;
         sql::lock(&mut tx, schema).await?;
@@ -136,15 +136,15 @@ impl Journals {
             if open.lease_until > now && !mine {
                 return Ok(Begun::UnderWay(open));
             }
-            if open.is_half_done() && by_hand.is_none() {
+            if open.is_at_others() && by_hand.is_none() {
                 let range = (open.begin_id - 1, open.end_id);
                 let said = self.conversation.between(tenant, range, MOST, false).await?;
                 sql::hold(&mut other, schema, (open.id, false), now + LEASE).await?;
                 return Ok(Begun::Sync(open, said));
             }
-            if open.is_half_done() {
+            if open.is_at_others() {
                 tx.rollback().await.map_err(StoreError::query("letting the journal go"))?;
-                self.leave_others_out(tenant, open.id, "a person goes on from there").await?;
+                self.settle(tenant, (open.id, "Not worked in: a person goes on from there.", None)).await?;
                 return Box::pin(self.begin_sync(tenant, by_hand, until)).await;
             }
             // Not before the new range is known to be right: one that is refused leaves the old sync as it is.
@@ -182,6 +182,9 @@ impl Journals {
             lease_until: now + LEASE,
             ended_at: None,
             tries: 0,
+            reached: 0,
+            portion: None,
+            least: (by_hand.is_some() && has_others).then(|| told::least(&said).as_str().to_owned()),
         };
         if let Some(replaced) = replaced {
             sql::give_up(&mut other, schema, replaced, now).await?;
@@ -269,7 +272,6 @@ impl Journals {
         summary: &str,
     ) -> Result<wire::Checkpoint, JournalError> {
         let summary = summary_of(summary)?;
-        self.no_edits_of_others(tenant).await?;
         let open = sql::open_sync(&mut self.lease(tenant).await?, self.schema(), tenant).await?;
         let sync = match open {
             Some(open) if open.by_hand && open.end_id == end => open,
@@ -297,41 +299,41 @@ impl Journals {
                 return Err(JournalError::refused("no_sync", how));
             }
         };
-        let id = self.settle(tenant, sync.id, &summary).await?;
+        let id = self.settle(tenant, (sync.id, &summary, None)).await?;
         let made = self.checkpoints(tenant, 1).await?.into_iter().find(|made| Some(made.id) == id);
         made.ok_or_else(|| StoreError::Unexpected("a checkpoint was not made".into()).into())
     }
 
-    /// Makes a sync's checkpoint, as the daemon.
-    async fn settle(&self, tenant: &TenantId, sync: Uuid, summary: &str) -> Result<Option<i64>, JournalError> {
+    /// Makes a sync's checkpoint, or with `next` has it go on with that pass, as the daemon.
+    async fn settle(&self, tenant: &TenantId, sync: (Uuid, &str, Option<&str>)) -> Result<Option<i64>, JournalError> {
         let mut lease = self.lease(tenant).await?;
         let mut tx = lease.begin().await.map_err(StoreError::query("beginning"))?;
-        let id = sql::settle(&mut tx, self.schema(), sync, summary).await?;
+        let id = sql::settle(&mut tx, self.schema(), sync).await?;
         tx.commit().await.map_err(StoreError::query("making a checkpoint"))?;
         Ok(id)
     }
 
-    /// Ends a sync whose own pass is worked in: the words of others stay in the log alone.
-    async fn leave_others_out(&self, tenant: &TenantId, sync: Uuid, why: &str) -> Result<(), JournalError> {
-        self.settle(tenant, sync, &format!("Not worked in: {why}.")).await.map(drop)
-    }
-
-    /// What becomes of a sync that broke off. Behind its own pass it rests, and goes on with the words of others; where
-    /// these come to nothing again and again, the checkpoint is made without them, so that nobody can hold the journal up.
+    /// What becomes of a sync that broke off. Where only words of others are left, it rests and goes on with them; a portion
+    /// that comes to nothing again and again is left out, so that nobody can hold the journal up.
     async fn broke_off(&self, tenant: &TenantId, id: Uuid, e: &SyncError) -> Result<(), JournalError> {
         let (now, schema) = (self.clock.now(), self.schema());
         let mut lease = self.lease(tenant).await?;
         let Some(open) = sql::open_sync(&mut lease, schema, tenant).await?.filter(|open| open.id == id) else {
             return Ok(());
         };
-        if !open.is_half_done() {
+        if !open.is_at_others() {
             return Ok(sql::give_up(&mut lease, schema, (id, &e.to_string()), now).await?);
         }
         let counts = !matches!(e, SyncError::Model(AskModelError::NotNow(_)));
-        if counts && open.tries + 1 >= TRIES {
-            return self.leave_others_out(tenant, id, &e.to_string()).await;
+        let is_left_out = counts && open.tries + 1 >= TRIES;
+        if is_left_out {
+            let next = open.has_more().then_some("others");
+            self.settle(tenant, (id, &format!("Not worked in: {e}."), next)).await?;
+            if next.is_none() {
+                return Ok(());
+            }
         }
-        Ok(sql::hold(&mut lease, schema, (id, counts), now + self.settings.cooldown.0).await?)
+        Ok(sql::hold(&mut lease, schema, (id, counts && !is_left_out), now + self.settings.cooldown.0).await?)
     }
 
     /// Syncs what is unsummarized as it begins, one range after the other: what is said meanwhile waits for the next
@@ -367,11 +369,13 @@ impl Journals {
         mut sync: SyncRow,
         said: &[Placed],
     ) -> Result<(), SyncError> {
-        for _ in 0..2 {
+        loop {
             let own = sync.pass == "own";
-            let trust = if own { Trust::System } else { told::least(said).min(Trust::Known) };
+            let least = if own { Trust::System } else { Trust::Stranger };
+            let (chosen, portion) = chosen(&sync, said);
+            let trust = if own { Trust::System } else { told::least(&chosen).min(Trust::Known) };
             let journal = self.load(tenant, Files::All).await?;
-            let prompt = self.prompt(&sync, said, &journal, trust);
+            let prompt = self.prompt(&sync, &self.conversations(&chosen, least), &journal, trust);
             let root = RequestContext::root(
                 &self.clock,
                 tenant.clone(),
@@ -381,7 +385,9 @@ impl Journals {
                 trust,
             );
             let until = self.clock.now() + LEASE;
-            sql::work_on(&mut self.lease(tenant).await?, self.schema(), sync.id, root.request_id, until).await?;
+            let (mut lease, schema) = (self.lease(tenant).await?, self.schema());
+            sql::work_on(&mut lease, schema, (sync.id, portion), root.request_id, until).await?;
+            drop(lease);
             let options = SessionOptions {
                 tools: Some(Arc::new(TOOLS.map(str::to_owned).into_iter().collect::<BTreeSet<_>>())),
                 apart_from_memory: true,
@@ -391,15 +397,16 @@ impl Journals {
             let source = format!("{SCHEDULE}{}", call.schedule);
             call.model.ask(Trigger { options, ..Trigger::new(prompt, source, Arc::new(root)) }).await?;
             match sql::open_sync(&mut self.lease(tenant).await?, self.schema(), tenant).await? {
-                Some(open) if open.id == sync.id && open.pass == sync.pass => return Err(SyncError::NoCheckpoint),
+                Some(open) if open.id == sync.id && (&open.pass, open.reached) == (&sync.pass, sync.reached) => {
+                    return Err(SyncError::NoCheckpoint);
+                }
                 Some(open) if open.id == sync.id => sync = open,
                 _ => return Ok(()),
             }
         }
-        Err(SyncError::NoCheckpoint)
     }
 
-    fn prompt(&self, sync: &SyncRow, said: &[Placed], journal: &Documents, trust: Trust) -> String {
+    fn prompt(&self, sync: &SyncRow, conversations: &str, journal: &Documents, trust: Trust) -> String {
         let own = sync.pass == "own";
         let whose = match own {
             true => "What the owner and the household said is shown; words of others are left out and worked in apart.",
@@ -408,9 +415,6 @@ impl Journals {
                  to look up, in reference files or in the day's log; core memory is closed to you."
             }
         };
-        let chosen: Vec<Placed> =
-            said.iter().filter(|placed| own || placed.entry.trust < Trust::System).cloned().collect();
-        let conversations = self.conversations(&chosen, if own { Trust::System } else { Trust::Stranger });
         let state: String = self
             .state(journal, trust)
             .iter()
@@ -428,6 +432,19 @@ impl Journals {
              === CONVERSATIONS TO PROCESS ===\n{conversations}\n\n=== CURRENT MEMORY STATE ===\n{state}=== END ===\nRange: {begin} to {end}"
         )
     }
+}
+
+/// What the session of a pass is told of a range: all of it, or of the words of others the next portion, and up to which
+/// conversation that goes.
+fn chosen(sync: &SyncRow, said: &[Placed]) -> (Vec<Placed>, Option<i64>) {
+    if sync.pass == "own" {
+        return (said.to_vec(), None);
+    }
+    let left = |placed: &&Placed| placed.entry.trust < Trust::System && placed.place > sync.reached;
+    let left: Vec<&Placed> = said.iter().filter(left).collect();
+    let portion: Vec<Placed> = left.iter().take(PORTION).map(|placed| (*placed).clone()).collect();
+    let ends = portion.last().filter(|_| left.len() > PORTION).map(|placed| placed.place);
+    (portion, ends)
 }
 
 /// A summary as it is kept: one line, neither empty nor long.
@@ -459,6 +476,6 @@ pub(super) enum SyncError {
 impl Step {
     /// A step of a sync's session.
     pub fn of_sync(session: Option<SessionId>, trust: Trust) -> Self {
-        Self { kind: "sync", actor: "journal_checkpoint".to_owned(), session, trust }
+        Self::new("sync", "journal_checkpoint", session, trust)
     }
 }

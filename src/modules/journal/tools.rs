@@ -249,7 +249,8 @@ async fn change(call: &ToolCall, journals: &Journals, op: &Op) -> Result<Value, 
         }
     };
     let changes = after.since(&before);
-    let step = Step { kind: "call", actor: call.def.name.clone(), session: call.session(), trust };
+    let kind = if by.migrates { "migrate" } else { "call" };
+    let step = Step::new(kind, &call.def.name, call.session(), trust);
     sql::apply_for(&mut tx, &step, &changes).await?;
     tx.commit().await?;
     journals.render(tenant, &after, touched(&before, &changes)).await;
@@ -292,7 +293,7 @@ async fn checkpoint(call: &ToolCall, journals: &Journals, sync: Option<SyncRow>)
         sql::apply_for(&mut tx, &Step::of_sync(call.session(), trust), &changes).await?;
     }
     base::crash::point("journal.before_checkpoint");
-    let next = (is_own(&sync) && sync.has_others).then_some("others");
+    let next = sync.has_more().then_some("others");
     let made = sql::settle_for(&mut tx, (sync.id, &summary, next), call.session()).await?;
     tx.commit().await?;
     base::crash::point("journal.checkpoint_made");

@@ -38,6 +38,7 @@ use state::StateDirectory;
 use worker::{Outcome, Worker};
 
 pub use events::{BUDGET, FLOOR};
+pub use journal::{ASSISTANT_VARIABLE, CODEX};
 pub use missed::{Missed, missed};
 pub use said::Said;
 
@@ -156,7 +157,7 @@ fn tell(
 /// say: so a program sees that the hook works.
 fn text_of(event: Event, project: Option<&str>, journal: Option<Outcome<journal::JournalPart>>) -> Option<String> {
     let Some(journal) = journal else { return project.map(str::to_owned) };
-    let text = journal::together(&journal.text.unwrap_or_default(), project);
+    let text = journal::together(&journal.text.unwrap_or_default(), project, journal::measure());
     (event == Event::SessionStart || !text.is_empty()).then_some(text)
 }
 

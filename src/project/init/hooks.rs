@@ -1,5 +1,6 @@
 //! Our hooks in Claude Code's settings, merged with those that the developer has.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::Serialize;
@@ -9,6 +10,8 @@ use super::edit::{Document, Step};
 use super::error::InitError;
 use super::json::SyntaxError;
 use super::shell;
+use crate::connection::SOCKET_VARIABLE;
+use crate::hook::{ASSISTANT_VARIABLE, CODEX};
 
 use Step::{Item, Member};
 
@@ -53,26 +56,46 @@ struct Hook {
 /// What runs at hooks: `NAME=VALUE… <program> hook <Event>`.
 #[derive(Clone, Debug)]
 pub(super) struct HookCommand {
-    /// The program with what sets its environment, as a shell reads it.
     program: String,
+    /// What is set in its environment.
+    set: BTreeMap<&'static str, String>,
+    /// Those that may be set there by another registration, which shares the hook: they stay as they are.
+    others: &'static [&'static str],
     events: &'static [EventHook],
     /// Whether it stands before all hooks of the developer's, not behind them.
     first: bool,
 }
 
 impl HookCommand {
-    /// The hooks of project memory. `program` as a shell reads it.
-    pub fn of_project(program: String) -> Self {
-        Self { program, events: PROJECT_EVENTS, first: false }
+    /// The hooks of project memory. `program` and `socket`, where it is none of the usual ones, as they are.
+    pub fn of_project(program: &str, socket: Option<&str>) -> Self {
+        let set = socket.map(|socket| (SOCKET_VARIABLE, socket.to_owned())).into_iter().collect();
+        let others = &[journal::client::SOCKET_VARIABLE, ASSISTANT_VARIABLE];
+        Self { program: program.to_owned(), set, others, events: PROJECT_EVENTS, first: false }
     }
 
     /// The hooks of the journal: what a session is told first is who it is.
-    pub fn of_journal(program: String) -> Self {
-        Self { program, events: JOURNAL_EVENTS, first: true }
+    pub fn of_journal(program: &str, socket: Option<&str>) -> Self {
+        let set = socket.map(|socket| (journal::client::SOCKET_VARIABLE, socket.to_owned())).into_iter().collect();
+        let others = &[SOCKET_VARIABLE];
+        Self { program: program.to_owned(), set, others, events: JOURNAL_EVENTS, first: true }
     }
 
-    fn group(&self, (event, matcher, timeout): EventHook) -> Group {
-        let command = format!("{} hook {event}", self.program);
+    /// The same in the hooks of Codex.
+    pub fn of_codex(mut self) -> Self {
+        self.set.insert(ASSISTANT_VARIABLE, CODEX.to_owned());
+        self
+    }
+
+    /// The hook of an event in these settings, with what another registration set in its environment.
+    fn group(&self, settings: &Value, (event, matcher, timeout): EventHook) -> Group {
+        let own = commands(&settings["hooks"][event]).filter(|command| self.is_own(command, event));
+        let set_there = own.filter_map(shell::words).flat_map(|words| shell::without_environment(&words).0);
+        let mut set: BTreeMap<&str, String> = set_there
+            .filter_map(|(name, value)| Some((*self.others.iter().find(|other| **other == name)?, value)))
+            .collect();
+        set.extend(self.set.iter().map(|(name, value)| (*name, value.clone())));
+        let command = command_line(set, &[&self.program, "hook", event]);
         Group { matcher, hooks: [Hook { kind: "command", command, timeout }] }
     }
 
@@ -81,8 +104,22 @@ impl HookCommand {
     }
 
     fn is_own(&self, command: &str, event: &str) -> bool {
-        command == format!("{} hook {event}", self.program) || is_ours(command, event)
+        // A program of another name is known by its path.
+        let words = shell::words(command).unwrap_or_default();
+        shell::without_environment(&words).1 == [self.program.as_str(), "hook", event] || is_ours(command, event)
     }
+}
+
+/// A command as a shell reads it.
+fn command_line<'a>(set: impl IntoIterator<Item = (&'a str, String)>, words: &[impl AsRef<str>]) -> String {
+    let set = set.into_iter().map(|(name, value)| format!("{name}={}", shell::quoted(&value)));
+    set.chain(words.iter().map(|word| shell::quoted(word.as_ref()))).collect::<Vec<_>>().join(" ")
+}
+
+/// The commands of an event's hooks.
+fn commands(groups: &Value) -> impl Iterator<Item = &str> {
+    let hooks = groups.as_array().into_iter().flatten().filter_map(|group| group["hooks"].as_array()).flatten();
+    hooks.filter_map(|hook| hook["command"].as_str())
 }
 
 /// Whether a hook's command is one of ours, from whatever place, or the one of wt-tools that ours replaces.
@@ -102,13 +139,19 @@ pub(super) fn with(path: &Path, text: Option<&str>, hook: &HookCommand) -> Resul
     let mut file = open(path, text)?;
     let broken = |error| broken(path, error);
     let now = file.value(&[]).unwrap_or_default();
+    for event in shared_events(&now, hook) {
+        // It stays where the journal put it.
+        let command = hook.group(&now, (event, None, 0)).hooks[0].command.clone();
+        rewrite(&mut file, hook, event, |_, _| command.clone()).map_err(broken)?;
+    }
+    let now = file.value(&[]).unwrap_or_default();
     take_out(&mut file, hook, |event| present(&now, hook, event)).map_err(broken)?;
     if file.value(&[Member("hooks")]).is_none() {
         file.set(&[], "hooks", &Value::Object(serde_json::Map::new())).map_err(broken)?;
     }
     for event in hook.events {
         let list = [Member("hooks"), Member(event.0)];
-        let group = hook.group(*event);
+        let group = hook.group(&now, *event);
         match file.value(&list) {
             Some(groups) if holds(&groups, &group) => {}
             Some(_) if hook.first => file.push_first(&list, &group).map_err(broken)?,
@@ -123,7 +166,15 @@ pub(super) fn with(path: &Path, text: Option<&str>, hook: &HookCommand) -> Resul
 pub(super) fn without(path: &Path, text: &str, hook: &HookCommand) -> Result<Option<String>, InitError> {
     let mut file = open(path, Some(text))?;
     let before = file.text().to_owned();
-    take_out(&mut file, hook, |_| false).map_err(|error| broken(path, error))?;
+    let shared = shared_events(&settings(text), hook);
+    // What this registration set in the environment goes.
+    let left = |set: &[(String, String)], rest: &[String]| {
+        let others = set.iter().filter(|(name, _)| hook.others.contains(&name.as_str()));
+        command_line(others.map(|(name, value)| (name.as_str(), value.clone())), rest)
+    };
+    take_out(&mut file, hook, |event| shared.contains(&event))
+        .and_then(|()| shared.iter().try_for_each(|event| rewrite(&mut file, hook, event, left)))
+        .map_err(|error| broken(path, error))?;
     if file.text() == before {
         return Ok(Some(text.to_owned()));
     }
@@ -145,6 +196,44 @@ pub(super) fn has_others(text: &str, hook: &HookCommand) -> bool {
     events.filter(|(event, _)| !hook.listens_to(event)).any(|(event, groups)| own(groups, hook, event) > 0)
 }
 
+/// The events whose hooks are the journal's as well as project memory's, where `hook` is project memory's: the journal gives
+/// them more time.
+fn shared_events(settings: &Value, hook: &HookCommand) -> Vec<&'static str> {
+    let is_journals = |(event, _, timeout): &EventHook| {
+        let all =
+            settings["hooks"][event].as_array().into_iter().flatten().filter_map(|group| group["hooks"].as_array());
+        all.flatten().any(|one| {
+            one["timeout"].as_u64().is_some_and(|seconds| seconds >= u64::from(*timeout))
+                && one["command"].as_str().is_some_and(|command| hook.is_own(command, event))
+        })
+    };
+    let shared = !hook.first && JOURNAL_EVENTS.iter().all(is_journals);
+    JOURNAL_EVENTS.iter().map(|event| event.0).filter(|_| shared).collect()
+}
+
+/// Gives our hooks of an event another command, which is made of what is set in the environment and the words of theirs.
+fn rewrite(
+    file: &mut Document,
+    hook: &HookCommand,
+    event: &str,
+    command_of: impl Fn(&[(String, String)], &[String]) -> String,
+) -> Result<(), SyntaxError> {
+    let groups = file.value(&[Member("hooks"), Member(event)]).unwrap_or_default();
+    for (n, group) in groups.as_array().into_iter().flatten().enumerate() {
+        for (at, one) in group["hooks"].as_array().into_iter().flatten().enumerate() {
+            let Some(command) = one["command"].as_str().filter(|command| hook.is_own(command, event)) else { continue };
+            let words = shell::words(command).unwrap_or_default();
+            let (set, rest) = shell::without_environment(&words);
+            let other = command_of(&set, rest);
+            if other != command {
+                let place = [Member("hooks"), Member(event), Item(n), Member("hooks"), Item(at)];
+                file.set(&place, "command", &other)?;
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Whether these settings keep all hooks from running.
 pub(super) fn are_off(text: &str) -> bool {
     settings(text).get("disableAllHooks") == Some(&Value::Bool(true))
@@ -158,7 +247,7 @@ fn settings(text: &str) -> Value {
 fn present(settings: &Value, hook: &HookCommand, event: &str) -> bool {
     let Some(wanted) = hook.events.iter().find(|(name, ..)| *name == event) else { return false };
     let groups = &settings["hooks"][event];
-    let group = hook.group(*wanted);
+    let group = hook.group(settings, *wanted);
     // Another of ours may have put it first already.
     let place = if hook.first {
         groups.get(0).map_or(Value::Null, |first| Value::from(vec![first.clone()]))
@@ -170,8 +259,7 @@ fn present(settings: &Value, hook: &HookCommand, event: &str) -> bool {
 
 /// How many hooks of an event are ours.
 fn own(groups: &Value, hook: &HookCommand, event: &str) -> usize {
-    let commands = groups.as_array().into_iter().flatten().filter_map(|group| group["hooks"].as_array()).flatten();
-    commands.filter(|one| one["command"].as_str().is_some_and(|command| hook.is_own(command, event))).count()
+    commands(groups).filter(|command| hook.is_own(command, event)).count()
 }
 
 fn holds(groups: &Value, group: &Group) -> bool {

@@ -6,12 +6,11 @@
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
+use super::InitReport;
 use super::error::InitError;
 use super::files::{self, Files};
 use super::hooks::{self, HookCommand};
 use super::instructions::{Section, Unpaired};
-use super::{InitReport, shell};
-use journal::client::SOCKET_VARIABLE;
 
 /// The skill's file, from Claude Code's own directory.
 pub const SKILL_FILE: &str = "skills/memory-sync/SKILL.md";
@@ -44,12 +43,11 @@ pub struct JournalOptions {
 impl JournalOptions {
     fn hook(&self) -> Result<HookCommand, InitError> {
         let text = |path: &Path| match path.to_str().filter(|_| path.is_absolute()) {
-            Some(text) => Ok(shell::quoted(text)),
+            Some(text) => Ok(text.to_owned()),
             None => Err(InitError::Path { path: path.to_owned() }),
         };
-        let set = self.socket.as_deref().map(text).transpose()?;
-        let set = set.map(|socket| format!("{SOCKET_VARIABLE}={socket} ")).unwrap_or_default();
-        Ok(HookCommand::of_journal(set + &text(&self.program)?))
+        let socket = self.socket.as_deref().map(text).transpose()?;
+        Ok(HookCommand::of_journal(&text(&self.program)?, socket.as_deref()))
     }
 }
 
@@ -65,7 +63,7 @@ pub fn install_hooks(options: &JournalOptions) -> Result<InitReport, InitError> 
         hooks::with(&options.settings, text, &hook).map(Some)
     })?;
     if let Some(codex) = &options.codex {
-        let mut changed = false;
+        let (mut changed, hook) = (false, hook.of_codex());
         files.edit(codex, "hooks of Codex", |text| {
             let with = hooks::with(codex, text, &hook)?;
             changed = text != Some(&*with);
@@ -278,7 +276,10 @@ mod tests {
         let report = install_hooks(&options).unwrap();
         assert!(report.changes.len() == 3 && report.notes[0].contains("/hooks"), "{report:?}");
         let hooks: Value = serde_json::from_str(&read(&codex)).unwrap();
-        assert_eq!(hooks["hooks"]["SessionStart"][0]["hooks"][0]["timeout"], 10);
+        let hook = &hooks["hooks"]["SessionStart"][0]["hooks"][0];
+        let command = "BUTLERD_HOOK_OF=codex '/opt/my tools/butlerd' hook SessionStart";
+        assert_eq!((&hook["timeout"], &hook["command"]), (&json!(10), &json!(command)), "what Codex counts is its own");
+        assert!(!read(&options.settings).contains("BUTLERD_HOOK_OF"));
         assert_eq!(install_hooks(&options).unwrap(), InitReport::default());
         remove_hooks(&options).unwrap();
         assert!(!codex.exists() && !options.settings.exists());
@@ -331,7 +332,7 @@ mod tests {
     #[test]
     fn both_memories_share_a_settings_file() {
         let path = Path::new("settings.json");
-        let (project, ours) = (HookCommand::of_project("butlerd".into()), HookCommand::of_journal("butlerd".into()));
+        let (project, ours) = (HookCommand::of_project("butlerd", None), HookCommand::of_journal("butlerd", None));
         let first = hooks::with(path, None, &project).unwrap();
         let both = hooks::with(path, Some(&first), &ours).unwrap();
         assert_ne!(both, first);
@@ -340,6 +341,40 @@ mod tests {
         assert_eq!(hooks::with(path, Some(&both), &ours).unwrap(), both);
         assert_eq!(both.matches("hook SessionStart").count(), 1, "{both}");
         assert!(hooks::has_others(&both, &ours) && !hooks::has_others(&both, &project));
+    }
+
+    #[test]
+    fn each_of_both_memories_keeps_the_socket_that_the_other_named() {
+        let path = Path::new("settings.json");
+        let project = HookCommand::of_project("/opt/butlerd", Some("/p q/project.sock"));
+        let ours = HookCommand::of_journal("/opt/butlerd", Some("/d/journal.sock"));
+        let start = "BUTLERD_JOURNAL_SOCKET=/d/journal.sock BUTLERD_PROJECT_SOCKET='/p q/project.sock' /opt/butlerd hook SessionStart";
+        for (one, other) in [(&project, &ours), (&ours, &project)] {
+            let first = hooks::with(path, None, one).unwrap();
+            let both = hooks::with(path, Some(&first), other).unwrap();
+            let value: Value = serde_json::from_str(&both).unwrap();
+            assert_eq!(value["hooks"]["SessionStart"][0]["hooks"][0]["command"], start, "{both}");
+            // What project memory alone listens to has its own only.
+            let stop = "BUTLERD_PROJECT_SOCKET='/p q/project.sock' /opt/butlerd hook Stop";
+            assert_eq!(value["hooks"]["Stop"][0]["hooks"][0]["command"], stop, "{both}");
+            assert!(hooks::are_all(&both, &project) && hooks::are_all(&both, &ours), "{both}");
+            for again in [one, other] {
+                assert_eq!(hooks::with(path, Some(&both), again).unwrap(), both, "nothing is left to do");
+            }
+            // Another socket of one's own takes the place of one's own alone.
+            let moved = HookCommand::of_journal("/opt/butlerd", Some("/e/journal.sock"));
+            let both = hooks::with(path, Some(&both), &moved).unwrap();
+            assert!(both.contains(&start.replace("/d/", "/e/")) && !both.contains("/d/journal.sock"), "{both}");
+            // Project memory goes, and leaves the journal its hooks and its socket.
+            let left = hooks::without(path, &both, &project).unwrap().unwrap();
+            assert_eq!(left, hooks::with(path, None, &moved).unwrap());
+            let unnamed = HookCommand::of_journal("/opt/butlerd", None);
+            let both = hooks::with(path, Some(&both), &unnamed).unwrap();
+            assert!(
+                both.contains("\"BUTLERD_PROJECT_SOCKET='/p q/project.sock' /opt/butlerd hook SessionStart\""),
+                "{both}"
+            );
+        }
     }
 
     #[test]

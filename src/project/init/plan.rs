@@ -8,7 +8,7 @@ use super::claude::{self, Calls, Registered};
 use super::files::{self, Files};
 use super::hooks::{self, HookCommand};
 use super::servers::{LEGACY, ListFile, NAME, Server, Shape};
-use super::{InitError, InitOptions, InitReport, Registration, codex, instructions, shell};
+use super::{InitError, InitOptions, InitReport, Registration, codex, instructions};
 use crate::connection::SOCKET_VARIABLE;
 use crate::place::ProjectPlace;
 
@@ -58,8 +58,7 @@ impl Wanted {
             env.extend(socket.iter().map(|socket| (SOCKET_VARIABLE.to_owned(), socket.clone())));
             Ok(Server { program: program.clone(), args: vec!["mcp".to_owned()], env })
         };
-        let set = socket.as_ref().map(|socket| format!("{SOCKET_VARIABLE}={} ", shell::quoted(socket)));
-        let hook = HookCommand::of_project(set.unwrap_or_default() + &shell::quoted(&program));
+        let hook = HookCommand::of_project(&program, socket.as_deref());
         let (here, shared) = (server(Some(&place.top))?, server(Some(&claude::main_top(place)))?);
         Ok(Self { here, shared, global: server(None)?, hook })
     }

@@ -86,6 +86,7 @@ BEGIN
             -- Written by functions of their own alone.
             WHEN 'journal_changes' THEN NULL
             WHEN 'journal_sections' THEN NULL
+            WHEN 'journal_moves' THEN NULL
             WHEN 'journal_checkpoints' THEN NULL
             WHEN 'journal_syncs' THEN NULL
             WHEN 'journal_drafts' THEN 'INSERT'

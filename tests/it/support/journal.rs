@@ -76,7 +76,7 @@ const SAID: &str = "INSERT INTO switchboard.message_inbox
     (request_id, dedupe_key, dedupe_by, state, settled_at, tier, lane, channel, provider, endpoint, sender, trust,
      observed_at, received_at, body, envelope, context, triage)
     VALUES ($1, $1::uuid::text, 'event', 'done', now(), 2, $2, 'telegram', 't', 'bot:home', $3, $4, now(), now(),
-            $5, '{}', '{}', '{\"action\": \"skip\"}')";
+            $5, $6, '{}', '{\"action\": \"skip\"}')";
 
 impl Household {
     /// The shipped butler `general` in a household that has never had it: its first start is still to come.
@@ -99,7 +99,7 @@ impl Household {
 
     /// The same, where the daemon may be away.
     pub fn asked<T: DeserializeOwned>(&self, op: Op) -> Result<Result<T, Refusal>, ConnectionError> {
-        let ask = || Client::open(Some(&self.data()), Duration::from_secs(30))?.ask(op);
+        let ask = || Client::open(Some(&self.data()), None, Duration::from_secs(30))?.ask(op);
         match tokio::task::block_in_place(ask) {
             Err(ConnectionError::Refused(refusal)) => Ok(Err(refusal)),
             Err(other) => Err(other),
@@ -206,13 +206,19 @@ pub async fn count(db: &Db, of: &str) -> i64 {
 /// own.
 pub async fn said(db: &Db, trust: &str, texts: &[String]) {
     let sender = if trust == "owner" { "4711" } else { trust };
+    for text in texts {
+        said_by(db, (trust, sender), text).await;
+    }
+}
+
+/// The same, by somebody who calls himself so: as identity and as displayed name.
+pub async fn said_by(db: &Db, (trust, name): (&str, &str), text: &str) {
     let hand = "INSERT INTO general.route_inbox (id, request_id, kind, route, trust, state, settled_at)
                 VALUES ($1, $2, 'message', '{}', $3, 'done', now())";
-    for text in texts {
-        let request = Uuid::now_v7();
-        db.execute(SAID, &[&request, &format!("lane of {trust}"), &sender, &trust, text]).await.expect("a message");
-        db.execute(hand, &[&Uuid::now_v7(), &request, &trust]).await.expect("a part");
-    }
+    let (request, envelope) = (Uuid::now_v7(), json!({"sender": {"identity": name, "display_name": name}}));
+    let lane = format!("lane of {trust}");
+    db.execute(SAID, &[&request, &lane, &name, &trust, &text, &envelope]).await.expect("a message");
+    db.execute(hand, &[&Uuid::now_v7(), &request, &trust]).await.expect("a part");
 }
 
 /// So many texts of the owner.

@@ -64,6 +64,7 @@ const OWNERS: &[(&str, &[&str])] = &[
             "council_episodes",
             "journal_changes",
             "journal_sections",
+            "journal_moves",
             "journal_checkpoints",
             "journal_syncs",
             "journal_drafts",

@@ -128,7 +128,7 @@ fn a_session_starts_with_core_then_project_memory_then_the_rest() {
         assert_eq!(said, format!("{CORE}\n\n{PROJECT}\n\n[Last Checkpoint Summary] x"), "{source}");
     }
     assert_eq!(machine.missed(), None);
-    assert_eq!(*machine.asked.lock().unwrap(), [r#"{"op":"start"}"#; 3]);
+    assert_eq!(*machine.asked.lock().unwrap(), [r#"{"bytes":false,"op":"start"}"#; 3]);
 }
 
 #[test]
