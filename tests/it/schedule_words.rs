@@ -295,6 +295,30 @@ async fn after_half_an_hour_it_runs_though_its_butler_is_busy() {
     .await;
 }
 
+/// A clock that was set back by days, and forward again: the time is decided once more, and the run that waits for it stays.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_time_that_is_decided_again_keeps_its_run() {
+    let model = counting_model(55_000).await;
+    let household = Household::moved(&model).with_tally(2);
+    let daemon = household.start().await;
+    let tally = daemon.mcp(TALLY);
+    tally.ok("schedule_create", json!({"name": "busy", "in": "1s", "prompt": "count: busy"})).await;
+    until(&household, "busy", "it is at work", |state, _| state == "running").await;
+    let often =
+        json!({"name": "often", "every": "20m", "dispatch_mode": "job", "job_name": "tidy", "require_idle": true});
+    tally.ok("schedule_create", often).await;
+    let set_up: jiff::Timestamp = crate::support::SET_UP.parse().expect("a time");
+    for hours in [0, -48, 0] {
+        let at = set_up + jiff::SignedDuration::from_hours(hours) + jiff::SignedDuration::from_mins(22);
+        household.set_clock(&at.to_string());
+        tally.ok("tick", json!({})).await;
+    }
+    let runs = runs(&household, TALLY, "often").await;
+    let waiting: Vec<_> = runs.iter().filter(|run| run.1 == "due").collect();
+    assert_eq!(waiting.len(), 1, "{runs:?}");
+    assert!(!runs.iter().any(|run| run.2.contains("was not idle before the next time came")), "{runs:?}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_that_is_marked_as_done_is_done() {
     let model = counting_model(3000).await;
