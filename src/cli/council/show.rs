@@ -56,7 +56,7 @@ pub async fn one(caller: Caller, id: Id) -> Outcome {
         let see = "See: butlerd council list";
         return Err(Problem::new(FAILED, "not_found", format!("The council was asked no question {id}."), see));
     }
-    caller.out.answer(&shown, |out, shown| print(out, shown))
+    caller.out.answer(&shown, print)
 }
 
 fn print(out: &Out, shown: &Value) {

@@ -189,7 +189,7 @@ impl Work<'_> {
         if !again
             && self.council.settings.memory.enabled
             && self.is_of_the_household()
-            && let Some(answer) = Box::pin(self.from_memory()).await?
+            && let Some(answer) = Box::pin(self.answer_of_memory()).await?
         {
             let episode = self.council.episode(self.session, Speaker::Memory, &answer);
             self.end(&End { way: Some("memory"), answer: Ok(&answer), ranking: &[] }, episode).await?;

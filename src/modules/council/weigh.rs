@@ -11,7 +11,7 @@ use base::{Label, Trust};
 
 impl Work<'_> {
     /// The answer that is remembered, if one is good enough. Every doubt leaves it to the council.
-    pub async fn from_memory(&self) -> Result<Option<String>, Trouble> {
+    pub async fn answer_of_memory(&self) -> Result<Option<String>, Trouble> {
         let council = self.council;
         let (own, known) = tokio::join!(self.own(), self.graph());
         let mut remembered = own?;
