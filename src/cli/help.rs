@@ -20,6 +20,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
             "schedule",
             "memory",
             "journal",
+            "council",
             "costs",
             "undo",
         ],
