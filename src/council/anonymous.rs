@@ -86,13 +86,18 @@ fn draw(seed: u64, judge: usize, member: usize) -> [u8; 32] {
 /// All words by which the members of a council could be known.
 #[derive(Clone, Debug)]
 pub struct Names {
-    named: Option<Regex>,
+    named: Regex,
 }
+
+/// The members' names are more than a pattern can hold, so nothing could be told without them.
+#[derive(Debug, thiserror::Error)]
+#[error("the names of the council's models are too long to be taken out of answers: {0}")]
+pub struct NamesError(#[from] regex::Error);
 
 impl Names {
     /// `known_as`: of each member its model and its program. Its name in the settings it does not know. What the question
     /// itself speaks of stays, or nobody could judge what is said of it.
-    pub fn of<'a>(known_as: impl IntoIterator<Item = &'a str>, question: &str) -> Self {
+    pub fn of<'a>(known_as: impl IntoIterator<Item = &'a str>, question: &str) -> Result<Self, NamesError> {
         let mut words = BTreeSet::new();
         for name in known_as {
             let name = name.trim().to_lowercase();
@@ -113,16 +118,15 @@ impl Names {
         let houses = longest_first.join("|");
         let version = r"(?:[-_. ]?(?:opus|sonnet|haiku|instant|code|pro|flash|ultra|nano|mini|max|coder))*(?:[-_. ]?v?[0-9]+(?:[.-][0-9]+)*[a-z]*)?(?:[-_. ]?(?:opus|sonnet|haiku|pro|flash|mini|nano|turbo))?";
         let pattern = format!(r"(?:(?:{houses}){version}|{VERSIONED})");
-        Self { named: RegexBuilder::new(&pattern).case_insensitive(true).build().ok() }
+        Ok(Self { named: RegexBuilder::new(&pattern).case_insensitive(true).build()? })
     }
 
     /// The text without them. What a person may be called, as in "Claude Monet", stays.
     pub fn without(&self, text: &str) -> String {
         let unsigned = unsigned(text);
-        let Some(named) = &self.named else { return unsigned };
         let mut clean = String::with_capacity(unsigned.len());
         let mut at = 0;
-        for found in named.find_iter(&unsigned) {
+        for found in self.named.find_iter(&unsigned) {
             let (before, after) = (&unsigned[..found.start()], &unsigned[found.end()..]);
             let mut next = after.chars();
             // One of several may have an s.
@@ -242,6 +246,7 @@ mod tests {
             ["claude-opus-4-1", "claude-code", "openai/gpt-5-mini", "codex", "qwen3:8b", "native", "fast-1"],
             "Rent or buy?",
         )
+        .unwrap()
     }
 
     #[test]
@@ -288,8 +293,14 @@ mod tests {
     }
 
     #[test]
+    fn names_that_can_not_be_taken_out_are_an_error() {
+        let long: Vec<String> = (0..26).map(|n| format!("m{n}-{}", "ä".repeat(1 << 16))).collect();
+        assert!(Names::of(long.iter().map(String::as_str), "").is_err());
+    }
+
+    #[test]
     fn what_is_asked_about_stays() {
-        let names = Names::of(["gpt-5"], "Is OpenAI dearer than a llama?");
+        let names = Names::of(["gpt-5"], "Is OpenAI dearer than a llama?").unwrap();
         assert_eq!(names.without("OpenAI is; I am GPT-5."), format!("OpenAI is; I am {NOBODY}."));
         assert_eq!(names.without("Llamas live in the Andes."), "Llamas live in the Andes.");
     }

@@ -136,8 +136,9 @@ pub fn weigh(said: &str, remembered: &[Remembered], now: Timestamp, bounds: Boun
         let of = |worth: &dyn Fn(&Remembered) -> f64| {
             sources.iter().map(|source| worth(&remembered[*source])).fold(1.0, f64::min)
         };
-        // One that is undated counts for nothing, so it can't carry an answer alone, nor spoil the count of the others.
-        let recency = of(&|memory| recency(memory.at, now, bounds.max_age_days).unwrap_or(0.0));
+        // One that is undated can't carry an answer alone, nor does it count against those that support it.
+        let dated = sources.iter().filter_map(|source| recency(remembered[*source].at, now, bounds.max_age_days));
+        let recency = dated.reduce(f64::min).unwrap_or(0.0);
         let provenance = of(&|memory| memory.provenance.weight());
         let confidence = relevance * completeness * recency * provenance;
         weighed.push(Weighed { answer, confidence, relevance, completeness, recency, provenance, sources });
@@ -171,7 +172,7 @@ pub fn with_sources(best: &Weighed, remembered: &[Remembered]) -> String {
 /// Whether the owner wants the council asked whatever is remembered, and the question without these words; empty where
 /// nothing else was said.
 pub fn asks_again(said: &str) -> Option<&str> {
-    const WORDS: [&str; 3] = ["ask again", "ask the council again", "frag nochmal"];
+    const WORDS: [&str; 2] = ["ask again", "ask the council again"];
     let trimmed = said.trim();
     WORDS.iter().find_map(|words| {
         let begins = trimmed.get(..words.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(words));
@@ -223,7 +224,9 @@ mod tests {
         assert!(of(60) < of(1));
         assert!(of(90) == 0.0 && of(900) == 0.0);
         let undated = Remembered { at: None, ..fact(0, Provenance::Owner) };
-        assert!(confidence(&[undated], &said("[1]")) == 0.0);
+        assert!(confidence(std::slice::from_ref(&undated), &said("[1]")) == 0.0);
+        let supported = [undated, fact(45, Provenance::Owner)];
+        assert!((confidence(&supported, &said("[1, 2]")) - 0.45).abs() < 1e-9);
     }
 
     #[test]
@@ -247,6 +250,13 @@ mod tests {
         for nothing in ["[]", "[0]", "[2]"] {
             assert_eq!(weigh(&said(nothing), &remembered, now(), BOUNDS), Ok(Vec::new()), "{nothing}");
         }
+    }
+
+    #[test]
+    fn nothing_that_no_row_can_hold_comes_in() {
+        let said = said("[1]").replace("A Vaillant.", "A\\u0000 Vaillant.");
+        let weighed = weigh(&said, &[fact(0, Provenance::Owner)], now(), BOUNDS).unwrap();
+        assert_eq!(weighed[0].answer, "A Vaillant.");
     }
 
     #[test]

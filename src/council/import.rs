@@ -67,10 +67,18 @@ impl Reading<'_> {
 
     fn settings(&mut self) -> Result<String, ImportError> {
         let mut toml = String::from("[modules.council]\n");
-        let rounds = self.get("deliberation.max_rounds").or_else(|| self.get("deliberation.rounds"));
-        self.get("deliberation.rounds");
-        if let Some(rounds) = rounds.and_then(|rounds| rounds.as_u64()) {
-            toml += &format!("rounds = {}\n", rounds.clamp(1, 5));
+        let (most, usual) = (self.get("deliberation.max_rounds"), self.get("deliberation.rounds"));
+        if most.is_some() && usual.is_some() {
+            self.leave_out(
+                "deliberation.rounds",
+                "max_rounds is the limit; rounds end before it where the ranking is stable",
+            );
+        }
+        if let Some(rounds) = most.or(usual).and_then(|rounds| rounds.as_u64()) {
+            if rounds > 5 {
+                self.leave_out("deliberation.max_rounds", "there are five rounds at most");
+            }
+            toml += &format!("rounds = {}\n", rounds.min(5));
         }
         let council = self.get("models.council").and_then(|council| council.as_array().cloned());
         for (at, member) in
@@ -117,7 +125,8 @@ impl Reading<'_> {
             ],
         );
         for (path, why) in ELSEWHERE {
-            if self.get(path).is_some() {
+            let taken = self.used.iter().any(|used| used == path);
+            if !taken && self.get(path).is_some() {
                 self.leave_out(path, why);
             }
         }
@@ -268,6 +277,7 @@ mod tests {
             assert!(imported.toml.contains(line), "{line} is not in\n{}", imported.toml);
         }
         assert!(!imported.toml.contains("sk-"), "keys are no settings");
+        assert!(!imported.left_out.iter().any(|(path, _)| path == "server.ip"), "what was taken is not left out");
         let left: Vec<&str> = imported.left_out.iter().map(|(path, _)| path.as_str()).collect();
         for path in [
             "server.api_key",

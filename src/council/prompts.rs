@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn a_judge_sees_the_others_answers_and_nobodys_name() {
-        let names = Names::of(["grok-4", "gpt-5"], QUESTION.text);
+        let names = Names::of(["grok-4", "gpt-5"], QUESTION.text).unwrap();
         let answers = [Some("As Grok, I say tea.".to_owned()), Some("Coffee. — gpt-5".to_owned()), None];
         let labels = labels_for(1, 0, &[0, 1]);
         let history = json!({"conversation_before": [{"from": "assistant", "text": "gpt-5 here"}]});

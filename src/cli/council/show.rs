@@ -89,8 +89,12 @@ fn print(out: &Out, shown: &Value) {
     }
     if let Some(confidence) = shown["confidence"].as_object() {
         head("memory");
-        let best = confidence["candidates"].get(0).and_then(|best| best["confidence"].as_f64()).unwrap_or(0.0);
-        out.line(&format!("confidence {best:.2} of {}", confidence["threshold"]));
+        let best = confidence["candidates"].get(0).and_then(|best| best["confidence"].as_f64());
+        out.line(&match (best, confidence["why"].as_str()) {
+            (Some(best), _) => format!("confidence {best:.2}, threshold {}", confidence["threshold"]),
+            (None, Some(why)) => format!("not weighed: {}", one_line(why, 400)),
+            (None, None) => "no memory answered the question".to_owned(),
+        });
     }
     match (shown["answer"].as_str(), shown["failure"].as_str()) {
         (Some(answer), _) => {

@@ -16,12 +16,13 @@ use council::ranking::{self, Place};
 use futures_util::future::{BoxFuture, join_all};
 use serde_json::Value;
 use sessions::adapters::{ErrorClass, Failure};
+use sessions::budget::Limits;
 use sessions::{Conducted, Conductor, Remedy};
 use store::{Store, StoreError};
 use tokio::sync::{Notify, Semaphore};
 use uuid::Uuid;
 
-use super::allowance::Allowance;
+use super::budget::QuestionBudget;
 use super::graphiti::Graphiti;
 use super::seat::{LeftOut, Seat};
 use super::settings::Settings;
@@ -95,7 +96,7 @@ pub(super) struct Work<'a> {
     /// What came with it: what was said before, who asks, which files.
     came_with: Option<Value>,
     names: Names,
-    pub allowance: Allowance,
+    pub budget: QuestionBudget,
     begun: Begun,
 }
 
@@ -121,14 +122,15 @@ impl Council {
         if let Some(answer) = begun.answer {
             return Ok(answer);
         }
-        let allowance = Allowance::new(self.settings.max_usd, self.settings.max_tokens);
+        let budget = QuestionBudget::new(self.settings.max_usd, self.settings.max_tokens);
         for step in &begun.steps {
-            allowance.pay(step.usd.as_deref(), step.tokens, None);
+            budget.pay(step.usd.as_deref(), step.tokens, Limits::default());
         }
         let text = begun.question.clone();
         let names = Names::of(self.known_as.iter().map(String::as_str), &text);
+        let names = names.map_err(|e| Trouble::Failed(Failure::new(ErrorClass::InvalidRequest, e.to_string())))?;
         let came_with = came_with(session);
-        let work = Work { council: self, session, record, conversation, text, came_with, names, allowance, begun };
+        let work = Work { council: self, session, record, conversation, text, came_with, names, budget, begun };
         let answer = Box::pin(work.answer(again)).await;
         if let Err(Trouble::Failed(failure)) = &answer
             && !session.stop.is_cancelled()
@@ -230,7 +232,7 @@ impl Work<'_> {
         if let Some(said) = done.filter(|_| stage != "confidence") {
             return Ok(said);
         }
-        let limits = self.allowance.share(parts).ok_or(AskError::NothingLeft)?;
+        let limits = self.budget.share(parts).ok_or(AskError::NothingLeft)?;
         let within = self.council.settings.member_timeout.0;
         let files: &[String] =
             if stage == "answer" || stage == "direct" { &self.session.trigger.options.attachments } else { &[] };
@@ -240,7 +242,7 @@ impl Work<'_> {
             Ok(said) => (said.usd.as_deref(), said.tokens),
             Err(out) => (out.usd.as_deref(), out.tokens),
         };
-        self.allowance.pay(used.0, used.1, limits.usd);
+        self.budget.pay(used.0, used.1, limits);
         if self.session.stop.is_cancelled() || said.as_ref().is_err_and(LeftOut::is_of_the_house) {
             return Err(AskError::Stopped);
         }
@@ -377,7 +379,7 @@ impl Work<'_> {
                 let ask = prompts::judge(self.question(), answers, &labels, &self.names, earlier.as_ref());
                 async move {
                     // Whatever a member may call, a judge has no way to look who wrote what.
-                    let seat = &council.members[*judge].without_tools();
+                    let seat = &council.members[*judge].as_part(&council.members[*judge].name);
                     let said =
                         self.ask(("judge", round), seat, (prompts::JUDGE, ask), answered.len(), Some(&labels)).await;
                     (*judge, labels, said)

@@ -6,7 +6,7 @@
 //! knowledge graph where there is one ([`recorder`]), and memory answers in the council's place where it is sure
 //! enough ([`weigh`]).
 
-mod allowance;
+mod budget;
 mod flow;
 mod graphiti;
 mod recorder;

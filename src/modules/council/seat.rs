@@ -31,7 +31,8 @@ pub(super) struct Said {
     pub session: SessionId,
     pub text: String,
     pub usd: Option<String>,
-    pub tokens: u64,
+    /// `None`: nobody knows.
+    pub tokens: Option<u64>,
 }
 
 impl LeftOut {
@@ -49,7 +50,8 @@ pub(super) struct LeftOut {
     /// Its session's error class.
     pub class: Option<String>,
     pub usd: Option<String>,
-    pub tokens: u64,
+    /// `None`: nobody knows.
+    pub tokens: Option<u64>,
 }
 
 impl Seat {
@@ -65,14 +67,9 @@ impl Seat {
         }
     }
 
-    /// The same model in another part.
+    /// The same model in another part, for which it has no tools.
     pub fn as_part(&self, name: &str) -> Self {
         Self { name: name.to_owned(), tools: BTreeSet::new(), ..self.clone() }
-    }
-
-    /// The same without any tool.
-    pub fn without_tools(&self) -> Self {
-        Self { tools: BTreeSet::new(), ..self.clone() }
     }
 
     /// All that its model could be known by.
@@ -95,7 +92,7 @@ impl Seat {
             why: e.to_string(),
             class: Some(e.code().to_owned()),
             usd: Some("0".to_owned()),
-            tokens: 0,
+            tokens: Some(0),
         };
         // Its own time ends it alone.
         let own = session.part();
@@ -123,8 +120,8 @@ impl Seat {
             }
         };
         let end = ended.map_err(unstarted)?;
-        let tokens = [end.input_tokens, end.output_tokens].into_iter().flatten();
-        let tokens = tokens.filter_map(|n| u64::try_from(n).ok()).sum();
+        let tokens = end.input_tokens.zip(end.output_tokens);
+        let tokens = tokens.and_then(|(input, output)| u64::try_from(input.saturating_add(output)).ok());
         let text = end.output.as_deref().map(|said| text::clean(said).trim().to_owned());
         let why = match (&end.state, text.filter(|text| !text.is_empty())) {
             (SessionState::Succeeded, Some(text)) => {

@@ -30,7 +30,7 @@ pub(super) struct NewStep<'a> {
     /// Of a judge: its letters, and the members in its order.
     pub judged: Option<(&'a [Labelled], &'a [usize])>,
     /// What it took of what the question may use: US dollars as far as they are known, and tokens.
-    pub used: (Option<&'a str>, u64),
+    pub used: (Option<&'a str>, Option<u64>),
 }
 
 /// What is on record of a question as work on it begins.
@@ -50,7 +50,7 @@ pub(super) struct Done {
     /// `None`: it was left out.
     pub said: Option<String>,
     pub usd: Option<String>,
-    pub tokens: u64,
+    pub tokens: Option<u64>,
 }
 
 impl Done {
@@ -61,7 +61,7 @@ impl Done {
             member: row.get("member"),
             said: row.get("said"),
             usd: row.get("usd"),
-            tokens: u64::try_from(row.get::<_, i64>("tokens")).unwrap_or(0),
+            tokens: row.get::<_, Option<i64>>("tokens").and_then(|tokens| u64::try_from(tokens).ok()),
         }
     }
 }
@@ -151,7 +151,7 @@ impl Record {
                 &letters,
                 &ranking,
                 &step.used.0,
-                &i64::try_from(step.used.1).unwrap_or(i64::MAX),
+                &step.used.1.map(|tokens| i64::try_from(tokens).unwrap_or(i64::MAX)),
             ],
         )
         .await

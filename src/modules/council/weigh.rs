@@ -42,12 +42,11 @@ impl Work<'_> {
         }
         let shown = match best {
             Some(best) => format!("confidence {:.2}, above {}", best.confidence, bounds.threshold),
-            None => format!(
-                "confidence {:.2}, not above {}{}",
-                weighed.first().map_or(0.0, |best| best.confidence),
-                bounds.threshold,
-                why.map(|why| format!(" ({why})")).unwrap_or_default()
-            ),
+            None => match (weighed.first(), why) {
+                (Some(best), _) => format!("confidence {:.2}, not above {}", best.confidence, bounds.threshold),
+                (None, Some(why)) => format!("not weighed: {why}"),
+                (None, None) => "no memory answers the question".to_owned(),
+            },
         };
         self.session.tell("memory", None, shown);
         Ok(best.map(|best| gate::with_sources(best, &remembered)))
@@ -79,9 +78,15 @@ impl Work<'_> {
         let Some(graphiti) = &self.council.graphiti else { return Vec::new() };
         let found = graphiti.search(&self.text).await;
         // Its words are of the council's making, and other people's servers may have changed them.
-        if !found.is_empty() && self.session.shows(&Label::household(Trust::System)).await.is_err() {
-            return Vec::new();
+        if found.is_empty() {
+            return found;
         }
-        found
+        match self.session.shows(&Label::household(Trust::System)).await {
+            Ok(()) => found,
+            Err(e) => {
+                tracing::warn!(session = %self.session.id, error = %e, "what the knowledge graph knows is left out");
+                Vec::new()
+            }
+        }
     }
 }

@@ -7,14 +7,14 @@ use rust_decimal::Decimal;
 use sessions::budget::Limits;
 
 /// What is left for a question.
-pub(super) struct Allowance(Mutex<Left>);
+pub(super) struct QuestionBudget(Mutex<Left>);
 
 struct Left {
     usd: Option<Money>,
     tokens: Option<u64>,
 }
 
-impl Allowance {
+impl QuestionBudget {
     pub fn new(usd: Option<Money>, tokens: Option<u64>) -> Self {
         Self(Mutex::new(Left { usd, tokens }))
     }
@@ -29,12 +29,12 @@ impl Allowance {
         (!empty).then_some(Limits { turns: None, tokens, usd })
     }
 
-    /// Takes out what was used. What nobody knows the price of costs the whole `share` that it had.
-    pub fn pay(&self, usd: Option<&str>, tokens: u64, share: Option<Money>) {
+    /// Takes out what was used. Where nobody knows how much that was, it is the whole `share` that it had.
+    pub fn pay(&self, usd: Option<&str>, tokens: Option<u64>, share: Limits) {
         let mut left = self.left();
-        let spent = usd.and_then(Money::parse).or(share).unwrap_or(Money::ZERO);
+        let spent = usd.and_then(Money::parse).or(share.usd).unwrap_or(Money::ZERO);
         left.usd = left.usd.map(|usd| usd.less(spent));
-        left.tokens = left.tokens.map(|left| left.saturating_sub(tokens));
+        left.tokens = left.tokens.map(|left| left.saturating_sub(tokens.or(share.tokens).unwrap_or(0)));
     }
 
     fn left(&self) -> std::sync::MutexGuard<'_, Left> {
@@ -48,16 +48,16 @@ mod tests {
 
     #[test]
     fn all_together_stay_below() {
-        let allowance = Allowance::new(Money::parse("0.30"), Some(1000));
-        let share = allowance.share(3).unwrap();
+        let budget = QuestionBudget::new(Money::parse("0.30"), Some(1000));
+        let share = budget.share(3).unwrap();
         assert_eq!((share.usd, share.tokens), (Money::parse("0.10"), Some(333)));
         for _ in 0..3 {
-            allowance.pay(Some("0.10"), 333, None);
+            budget.pay(Some("0.10"), Some(333), share);
         }
-        assert!(allowance.share(1).is_none(), "one token is left, and no money");
-        assert!(Allowance::new(None, None).share(5).is_some_and(|limits| limits.usd.is_none()));
-        let unpriced = Allowance::new(Money::parse("1"), Some(10));
-        unpriced.pay(None, 10, Money::parse("0.5"));
+        assert!(budget.share(1).is_none(), "one token is left, and no money");
+        assert!(QuestionBudget::new(None, None).share(5).is_some_and(|limits| limits.usd.is_none()));
+        let unpriced = QuestionBudget::new(Money::parse("1"), Some(10));
+        unpriced.pay(None, None, Limits { tokens: Some(10), ..Limits::default() });
         assert!(unpriced.share(1).is_none());
     }
 }
