@@ -1,10 +1,12 @@
 //! The checks at the door, in order: Host, Origin, size, token. None of them reads the body.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use http::header::{AUTHORIZATION, CONTENT_LENGTH, HOST, ORIGIN};
 use http::{HeaderMap, StatusCode, Uri};
 
+use super::browser::{BrowserSession, Network, PageAddress};
 use super::grant::Grant;
 use super::token::TokenBook;
 
@@ -32,6 +34,11 @@ const BAD_ORIGIN: Refusal = Refusal::new(
     "bad_origin",
     "Requests from this Origin are not accepted. List it under [admin] allowed_origins if it is yours.",
 );
+const BAD_PAGE_ORIGIN: Refusal = Refusal::new(
+    StatusCode::FORBIDDEN,
+    "bad_origin",
+    "Only the dashboard's own pages may do this. Open it again with: butlerd open",
+);
 const TOO_LARGE: Refusal =
     Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", "The request is larger than this server accepts.");
 const NO_TOKEN: Refusal = Refusal::new(
@@ -47,6 +54,8 @@ pub struct Edge {
     origins: Arc<[String]>,
     /// The name under which the world reaches what needs no token.
     public: Option<Arc<str>>,
+    /// Who is believed about the way on which a request came.
+    proxies: Arc<[Network]>,
     max_body: u64,
     book: TokenBook,
 }
@@ -76,13 +85,19 @@ impl Edge {
     /// A door that answers to loopback names, and to `hosts` and `origins` besides.
     pub fn new(book: TokenBook, hosts: &[String], origins: &[String], max_body: u64) -> Self {
         let lower = |list: &[String]| list.iter().map(|s| s.trim_end_matches('/').to_ascii_lowercase()).collect();
-        Self { hosts: lower(hosts), origins: lower(origins), public: None, max_body, book }
+        Self { hosts: lower(hosts), origins: lower(origins), public: None, proxies: Arc::default(), max_body, book }
     }
 
     /// The same, where requests that bring a proof of their own may also come under the host of this URL.
     pub fn with_public_url(mut self, url: Option<&str>) -> Self {
         let authority = url.and_then(|url| url.parse::<Uri>().ok()?.authority().map(ToString::to_string));
         self.public = authority.and_then(|authority| host_name(&authority)).map(Into::into);
+        self
+    }
+
+    /// The same, behind these proxies.
+    pub fn with_proxies(mut self, networks: &[String]) -> Self {
+        self.proxies = networks.iter().filter_map(|network| Network::parse(network)).collect();
         self
     }
 
@@ -101,9 +116,41 @@ impl Edge {
         self.check_all(uri, headers, self.public.as_deref())
     }
 
+    /// Host, Origin and declared size of a request for a page. The world's name for this household counts where a proxy
+    /// brings the request, and pages take requests of no page but their own.
+    pub fn check_page(&self, uri: &Uri, headers: &HeaderMap, peer: Option<IpAddr>) -> Result<PageAddress, Refusal> {
+        let proxied = peer.is_some_and(|peer| self.proxies.iter().any(|network| network.contains(peer)));
+        self.check_host(uri, headers, self.public.as_deref().filter(|_| proxied))?;
+        let mut protocols = headers.get_all("x-forwarded-proto").iter();
+        let https = protocols.next().is_some_and(|protocol| protocol.as_bytes().eq_ignore_ascii_case(b"https"));
+        let address = PageAddress::of(headers, proxied && https && protocols.next().is_none());
+        let own = address.origin();
+        let foreign = |origin: &http::HeaderValue| !origin.as_bytes().eq_ignore_ascii_case(own.as_bytes());
+        let site = headers.get("sec-fetch-site").map(http::HeaderValue::as_bytes);
+        let crossed = matches!(site, Some(b"cross-site" | b"same-site")) && headers.contains_key(ORIGIN);
+        if headers.get_all(ORIGIN).iter().any(foreign) || crossed {
+            return Err(BAD_PAGE_ORIGIN);
+        }
+        self.check_size(headers).map(|()| address)
+    }
+
+    /// The session of the browser that sends this.
+    pub fn browser(&self, headers: &HeaderMap, cookie: &str) -> Option<BrowserSession> {
+        BrowserSession::of(&self.book, headers, cookie)
+    }
+
+    /// The grant of a browser's session as it is now.
+    pub fn renewed(&self, session: &BrowserSession) -> Result<Arc<Grant>, Refusal> {
+        session.renewed(&self.book).ok_or(NO_TOKEN)
+    }
+
     fn check_all(&self, uri: &Uri, headers: &HeaderMap, public: Option<&str>) -> Result<(), Refusal> {
         self.check_host(uri, headers, public)?;
         self.check_origin(headers)?;
+        self.check_size(headers)
+    }
+
+    fn check_size(&self, headers: &HeaderMap) -> Result<(), Refusal> {
         let declared = headers.get(CONTENT_LENGTH).map(|v| v.to_str().ok().and_then(|s| s.parse::<u64>().ok()));
         match declared {
             Some(Some(n)) if n <= self.max_body => Ok(()),
@@ -189,6 +236,30 @@ mod tests {
         let h = headers(&[("host", "localhost:1")]);
         assert_eq!(edge().check(&"http://evil.example/mcp".parse().unwrap(), &h), Err(BAD_HOST));
         assert_eq!(edge().check(&"http://localhost:1/mcp".parse().unwrap(), &h), Ok(()));
+    }
+
+    #[test]
+    fn pages_take_what_their_own_origin_sends() {
+        let edge = edge().with_public_url(Some("https://home.example")).with_proxies(&["10.0.0.0/8".to_owned()]);
+        let page = |list: &[(&'static str, &str)], peer: &str| {
+            edge.check_page(&"/".parse().unwrap(), &headers(list), Some(peer.parse().unwrap())).map(|a| a.origin())
+        };
+        let local = ("host", "localhost:40200");
+        assert_eq!(page(&[local], "127.0.0.1"), Ok("http://localhost:40200".to_owned()));
+        assert!(page(&[local, ("origin", "http://localhost:40200")], "127.0.0.1").is_ok());
+        for origin in ["http://localhost:1", "https://localhost:40200", "null", "https://butler.lan", ""] {
+            assert_eq!(page(&[local, ("origin", origin)], "127.0.0.1"), Err(BAD_PAGE_ORIGIN), "{origin}");
+        }
+        let own = ("origin", "http://localhost:40200");
+        assert_eq!(page(&[local, own, ("sec-fetch-site", "cross-site")], "127.0.0.1"), Err(BAD_PAGE_ORIGIN));
+        assert_eq!(page(&[local, own, own], "127.0.0.1"), Ok("http://localhost:40200".to_owned()));
+        // The world's name counts through the proxy alone, and so does what it says about TLS.
+        let (public, tls) = (("host", "home.example"), ("x-forwarded-proto", "https"));
+        assert_eq!(page(&[public, tls], "10.1.2.3"), Ok("https://home.example".to_owned()));
+        assert_eq!(page(&[public, tls], "192.168.1.1"), Err(BAD_HOST));
+        assert_eq!(page(&[local, tls], "192.168.1.1"), Ok("http://localhost:40200".to_owned()));
+        assert_eq!(page(&[public, tls, tls], "10.1.2.3"), Ok("http://home.example".to_owned()));
+        assert_eq!(page(&[("host", "evil.example"), tls], "10.1.2.3"), Err(BAD_HOST));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! What never happens here: a request let in without a token, a session's token outliving its child, a token stored
 //! in clear.
 
+mod browser;
 mod calls;
 pub mod credentials;
 mod edge;
@@ -13,6 +14,7 @@ mod sql;
 mod taint;
 mod token;
 
+pub use browser::{BrowserSession, Network, PageAddress, Peer};
 pub use calls::{CallGuard, CallRefused, IDENTICAL_CALLS};
 pub use edge::{Edge, Refusal};
 pub use ends::ChannelEnds;

@@ -33,6 +33,8 @@ pub struct NewToken {
     pub scopes: BTreeSet<GrantScope>,
     pub ends: ChannelEnds,
     pub expires_at: Option<Timestamp>,
+    /// It is the session of a browser, which brings it as a cookie.
+    pub browser: bool,
 }
 
 store::row! {
@@ -49,6 +51,9 @@ store::row! {
         pub channels: Vec<String>,
         #[serde(default)]
         pub endpoints: Vec<String>,
+        /// It is the session of a browser.
+        #[serde(default)]
+        pub browser: bool,
         pub created_at: Timestamp,
         pub expires_at: Option<Timestamp>,
     }
@@ -92,6 +97,7 @@ impl OperatorTokens {
         let token = Token::generate().map_err(TokenError::Entropy)?;
         token.hide();
         let id = Uuid::now_v7();
+        let sha256 = if new.browser { token.browser_sha256() } else { token.sha256() };
         let scopes: Vec<&str> = new.scopes.iter().map(|s| s.as_str()).collect();
         let channels: Vec<&String> = new.ends.channels.iter().collect();
         let endpoints: Vec<&String> = new.ends.endpoints.iter().collect();
@@ -101,13 +107,14 @@ impl OperatorTokens {
                 sql::ADD_TOKEN,
                 &[
                     &id,
-                    &token.sha256().as_slice(),
+                    &sha256.as_slice(),
                     &new.label,
                     &new.butler.as_ref().map(ButlerName::as_str),
                     &scopes,
                     &new.expires_at,
                     &channels,
                     &endpoints,
+                    &new.browser,
                 ],
             )
             .await
@@ -121,7 +128,7 @@ impl OperatorTokens {
             ends: new.ends,
             expires_at: new.expires_at,
         };
-        self.book.insert(token.sha256(), grant);
+        self.book.insert(sha256, grant);
         Ok((token, id))
     }
 

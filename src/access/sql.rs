@@ -22,13 +22,14 @@ pub const LIVE_TOKENS: &str = "SELECT id, sha256, label, butler, scopes, channel
     FROM shared.tokens WHERE revoked_at IS NULL";
 
 pub const ADD_TOKEN: &str =
-    "INSERT INTO shared.tokens (id, sha256, label, butler, scopes, expires_at, channels, endpoints)
-     VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+    "INSERT INTO shared.tokens (id, sha256, label, butler, scopes, expires_at, channels, endpoints, browser)
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
 
-/// What may be told of the live tokens, newest first.
+/// What may be told of the live tokens, newest first. A browser's session that is over is none any more.
 pub const TOLD_TOKENS: &str =
-    "SELECT id, label, tenant_id AS tenant, butler, scopes, channels, endpoints, created_at, expires_at FROM shared.tokens
-     WHERE revoked_at IS NULL ORDER BY created_at DESC, id DESC";
+    "SELECT id, label, tenant_id AS tenant, butler, scopes, channels, endpoints, browser, created_at, expires_at
+     FROM shared.tokens WHERE revoked_at IS NULL AND NOT (browser AND expires_at <= shared.clock())
+     ORDER BY created_at DESC, id DESC";
 
 pub const REVOKE_TOKEN: &str =
     "UPDATE shared.tokens SET revoked_at = shared.clock() WHERE id = $1 AND revoked_at IS NULL RETURNING sha256";

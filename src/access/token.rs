@@ -13,6 +13,9 @@ use super::grant::{Grant, Holder};
 use base::redact::household;
 use base::{Clock, Secret};
 
+/// Before a browser's token in what is hashed.
+const BROWSER: &str = "browser session\n";
+
 /// A bearer token in clear. It exists only where it is handed out.
 #[derive(Clone, Debug)]
 pub struct Token(Secret<String>);
@@ -43,6 +46,17 @@ impl Token {
     /// What the book and the database know it by.
     pub fn sha256(&self) -> [u8; 32] {
         Sha256::digest(self.0.expose().as_bytes()).into()
+    }
+
+    /// The same, of one that a browser brings as its session's cookie. Another hash, so that it opens nothing as a bearer's
+    /// token, nor a bearer's as a cookie.
+    pub fn browser_sha256(&self) -> [u8; 32] {
+        self.marked_sha256(BROWSER)
+    }
+
+    /// What only somebody knows who has the token, for this use alone.
+    pub(super) fn marked_sha256(&self, mark: &str) -> [u8; 32] {
+        Sha256::new().chain_update(mark).chain_update(self.0.expose()).finalize().into()
     }
 }
 
@@ -82,7 +96,15 @@ impl TokenBook {
 
     /// The grant of a token, unless it is unknown or expired.
     pub fn find(&self, text: &str) -> Option<Arc<Grant>> {
-        let hash: [u8; 32] = Sha256::digest(text.as_bytes()).into();
+        self.find_hashed(text, Sha256::digest(text.as_bytes()).into())
+    }
+
+    /// The grant of a browser's session, unless it is unknown or expired.
+    pub fn find_browser(&self, token: &Token) -> Option<Arc<Grant>> {
+        self.find_hashed(token.expose(), token.browser_sha256())
+    }
+
+    fn find_hashed(&self, text: &str, hash: [u8; 32]) -> Option<Arc<Grant>> {
         let grants = self.grants.read().unwrap_or_else(|e| e.into_inner());
         // The map compares hashes, whose timing tells nothing of the token; the last comparison is constant in time.
         let (key, Entry { grant, until }) = grants.get_key_value(&hash)?;

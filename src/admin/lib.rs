@@ -14,6 +14,7 @@ mod ids;
 mod inbound;
 mod inbox;
 mod live;
+mod login;
 mod methods;
 mod models;
 mod module_routes;
@@ -46,6 +47,7 @@ pub mod api {
     pub use super::ids::IdsApiClient;
     pub use super::inbox::InboxApiClient;
     pub use super::live::EventsApiClient;
+    pub use super::login::LoginApiClient;
     pub use super::models::ModelsApiClient;
     pub use super::schedule_edits::ScheduleEditsApiClient;
     pub use super::schedules::SchedulesApiClient;
@@ -58,6 +60,25 @@ pub mod api {
     pub use super::work::WorkApiClient;
 }
 
+/// The same, for pages that the daemon itself serves: what they show and do is asked for by these calls, under the
+/// rights of whoever looks.
+pub mod calls {
+    pub use super::approvals::ApprovalsApiServer;
+    pub use super::contacts::ContactsApiServer;
+    pub use super::deliveries::DeliveriesApiServer;
+    pub use super::ids::IdsApiServer;
+    pub use super::inbox::InboxApiServer;
+    pub use super::schedule_edits::ScheduleEditsApiServer;
+    pub use super::schedules::SchedulesApiServer;
+    pub use super::secrets::SecretsApiServer;
+    pub use super::services::HouseApiServer;
+    pub use super::sessions::SessionsApiServer;
+    pub use super::timeline::TimelineApiServer;
+    pub use super::tokens::TokensApiServer;
+    pub use super::undo::UndoApiServer;
+    pub use super::work::WorkApiServer;
+}
+
 pub use self::approvals::{ActionPage, NewStandingRule, ProposalPage};
 pub use self::sessions::{CallRow, Cancelled, SessionDetail, SessionPage, SessionRow};
 pub use client::{Client, ClientError};
@@ -66,14 +87,16 @@ pub use deliveries::SavedFile;
 pub use failure::Failure;
 pub use ids::{FoundIds, IdKind};
 pub use live::LiveEvent;
+pub use login::{LoginLink, LoginLinks, Redeemed, WantedLink};
 pub use models::{ModelKeys, TrialOutcome, TriedModel, model_key_names, try_models};
 pub use place::{DaemonFile, PlaceError};
-pub use rpc::Unavailable;
+pub use rights::Need;
+pub use rpc::{Rpc, Unavailable, Visitor, may};
 pub use schedule_edits::{MarkedRun, RemovedSchedule, ScheduleFields};
 pub use schedules::{OpenRun, OpenRunPage, RunRow, ScheduleDetail, SchedulePage, ScheduleRan, ScheduleRow};
 pub use sealed::Sealed;
 pub use secrets::SecretName;
-pub use server::serve;
+pub use server::{MakeSite, Site, SiteParts, serve};
 pub use services::DbLogin;
 pub use timeline::{Timeline, TracedRun, TracedSession};
 pub use tokens::{MadeToken, Revoked, WantedToken};
@@ -83,6 +106,15 @@ pub use work::{Started, ToolAnswer, ToolInfo};
 
 /// Starts the admin server as a task: what the supervisor is handed for it.
 pub fn spawn(supervisor: supervisor::Supervisor, door: supervisor::AdminDoor) -> tokio::task::JoinHandle<()> {
-    let serving = serve(supervisor, door.listener, door.edge, door.stop);
+    spawn_with(supervisor, door, None)
+}
+
+/// The same, with a site beside the calls.
+pub fn spawn_with(
+    supervisor: supervisor::Supervisor,
+    door: supervisor::AdminDoor,
+    site: Option<MakeSite>,
+) -> tokio::task::JoinHandle<()> {
+    let serving = serve(supervisor, door.listener, door.edge, door.stop, site);
     base::task::spawn(base::task::Kind::Actor, "admin", serving)
 }

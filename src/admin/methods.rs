@@ -9,8 +9,8 @@ use jsonrpsee::server::Methods;
 
 use super::rpc::Rpc;
 use super::{
-    approvals, contacts, deliveries, ids, inbox, live, models, schedule_edits, schedules, secrets, services, sessions,
-    timeline, tokens, undo, work,
+    approvals, contacts, deliveries, ids, inbox, live, login, models, schedule_edits, schedules, secrets, services,
+    sessions, timeline, tokens, undo, work,
 };
 
 /// All calls that this port answers.
@@ -24,6 +24,7 @@ pub(super) fn all(rpc: &Rpc) -> Result<Methods, RegisterMethodError> {
     all.merge(schedules::SchedulesApiServer::into_rpc(rpc.clone()))?;
     all.merge(schedule_edits::ScheduleEditsApiServer::into_rpc(rpc.clone()))?;
     all.merge(inbox::InboxApiServer::into_rpc(rpc.clone()))?;
+    all.merge(login::LoginApiServer::into_rpc(rpc.clone()))?;
     all.merge(ids::IdsApiServer::into_rpc(rpc.clone()))?;
     all.merge(models::ModelsApiServer::into_rpc(rpc.clone()))?;
     all.merge(approvals::ApprovalsApiServer::into_rpc(rpc.clone()))?;

@@ -10,8 +10,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::failure::Failure;
+use super::login::LoginLinks;
 use super::rights::{self, Need};
-use access::{Caller, Edge, Grant};
+use access::{BrowserSession, Caller, Edge, Grant};
 use base::{ButlerName, task};
 use butler::Butler;
 use supervisor::Supervisor;
@@ -19,22 +20,44 @@ use supervisor::Supervisor;
 /// Who stands at the door: put into each request's extensions, and asked again for each call, so that a token revoked
 /// meanwhile opens nothing more on a connection that was open already.
 #[derive(Clone)]
-pub(super) struct Visitor {
+pub struct Visitor {
     edge: Edge,
+    proof: Proof,
+}
+
+#[derive(Clone)]
+enum Proof {
     /// The request's `Authorization`, and nothing else of it.
-    headers: Arc<HeaderMap>,
+    Bearer(Arc<HeaderMap>),
+    Browser(BrowserSession),
 }
 
 impl Visitor {
-    pub fn new(edge: Edge, headers: HeaderMap) -> Self {
-        Self { edge, headers: Arc::new(headers) }
+    pub(super) fn new(edge: Edge, headers: HeaderMap) -> Self {
+        Self { edge, proof: Proof::Bearer(Arc::new(headers)) }
+    }
+
+    /// A browser that has signed in.
+    pub fn browser(edge: Edge, session: BrowserSession) -> Self {
+        Self { edge, proof: Proof::Browser(session) }
     }
 
     /// The grant of the visitor's token as it is now, if it is good for this.
     pub fn grant(&self, need: Need) -> Result<Arc<Grant>, Failure> {
-        let grant = self.edge.authenticate(&self.headers).map_err(|r| Failure::new(r.code, r.message))?;
+        let grant = match &self.proof {
+            Proof::Bearer(headers) => self.edge.authenticate(headers),
+            Proof::Browser(session) => self.edge.renewed(session),
+        };
+        let grant = grant.map_err(|r| Failure::new(r.code, r.message))?;
         rights::check(&grant, need)?;
         Ok(grant)
+    }
+
+    /// What a call is handed to know its caller.
+    pub fn extensions(self) -> Extensions {
+        let mut extensions = Extensions::new();
+        extensions.insert(self);
+        extensions
     }
 }
 
@@ -44,7 +67,7 @@ pub(super) fn visitor(ext: &Extensions) -> Result<&Visitor, Failure> {
 }
 
 /// The visitor's grant, if it is good for this.
-pub(super) fn may(ext: &Extensions, need: Need) -> Result<Arc<Grant>, Failure> {
+pub fn may(ext: &Extensions, need: Need) -> Result<Arc<Grant>, Failure> {
     visitor(ext)?.grant(need)
 }
 
@@ -101,19 +124,37 @@ pub(super) fn not_found(message: &str, unavailable: &[Unavailable]) -> Failure {
     Failure::new("not_found", message)
 }
 
-/// The channel under which an operator's calls are on record.
-const CHANNEL: &str = "cli";
-
-/// The daemon's side of the calls.
+/// The daemon's side of the calls: all that can be asked of a household, with the rights of whoever asks.
 #[derive(Clone)]
-pub(super) struct Rpc {
-    pub supervisor: Supervisor,
+pub struct Rpc {
+    pub(super) supervisor: Supervisor,
+    /// The channel under which its callers' calls are on record.
+    channel: &'static str,
+    links: LoginLinks,
 }
 
 impl Rpc {
+    pub(super) fn new(supervisor: Supervisor) -> Self {
+        Self { supervisor, channel: "cli", links: LoginLinks::default() }
+    }
+
+    /// The same, for callers that come over another channel.
+    pub fn over(&self, channel: &'static str) -> Self {
+        Self { channel, ..self.clone() }
+    }
+
+    pub fn supervisor(&self) -> &Supervisor {
+        &self.supervisor
+    }
+
+    /// The links by which browsers sign in.
+    pub fn links(&self) -> &LoginLinks {
+        &self.links
+    }
+
     /// A caller's identity for work on a butler.
     pub fn caller(&self, grant: &Arc<Grant>) -> Caller {
-        Caller::of(grant.clone(), &self.supervisor.services().clock, CHANNEL)
+        Caller::of(grant.clone(), &self.supervisor.services().clock, self.channel)
     }
 
     /// The butler, if the grant reaches it and it is up.

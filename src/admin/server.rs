@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use http::header::{ALLOW, AUTHORIZATION, HeaderValue};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
@@ -42,9 +43,33 @@ const METRICS_FORMAT: &str = "application/openmetrics-text; version=1.0.0; chars
 
 type Builder = TowerServiceBuilder<tower::layer::util::Identity, tower::layer::util::Identity>;
 
+/// What answers on this port besides, from a crate above: the dashboard.
+#[async_trait]
+pub trait Site: Send + Sync {
+    /// Whether a path is one of its own. All others are nobody's.
+    fn has(&self, path: &str) -> bool;
+
+    /// Answers a request for such a path. Nothing was checked before.
+    async fn answer(&self, request: Request<Incoming>) -> Response<Body>;
+}
+
+/// What a site is made of.
+pub struct SiteParts {
+    pub calls: Rpc,
+    pub edge: Edge,
+    /// Cancelled as the port closes: streams end then.
+    pub closing: CancellationToken,
+    /// The port really bound.
+    pub port: u16,
+}
+
+/// Makes the site of a port.
+pub type MakeSite = fn(SiteParts) -> Arc<dyn Site>;
+
 /// One way in.
 #[derive(Clone)]
 struct AdminPort {
+    site: Option<Arc<dyn Site>>,
     supervisor: Supervisor,
     edge: Edge,
     methods: Methods,
@@ -55,13 +80,22 @@ struct AdminPort {
 
 /// Answers on the admin port until `stop`; then no more connections, requests under way are finished, WebSockets
 /// closed. Done when all of them are gone.
-pub async fn serve(supervisor: Supervisor, listener: Listener, edge: Edge, stop: CancellationToken) {
+pub async fn serve(
+    supervisor: Supervisor,
+    listener: Listener,
+    edge: Edge,
+    stop: CancellationToken,
+    site: Option<MakeSite>,
+) {
     let (rpc_stop, rpc) = stop_channel();
-    let methods = match methods::all(&Rpc { supervisor: supervisor.clone() }) {
+    let calls = Rpc::new(supervisor.clone());
+    let methods = match methods::all(&calls) {
         Ok(methods) => methods,
         Err(e) => return tracing::error!(error = %e, "an admin method is declared twice"),
     };
+    let parts = || SiteParts { calls, edge: edge.clone(), closing: stop.clone(), port: listener.addr().port() };
     let port = AdminPort {
+        site: site.map(|make| make(parts())),
         methods,
         supervisor,
         builder: Server::builder().set_config(settings(&edge)).to_service_builder(),
@@ -135,6 +169,12 @@ impl AdminPort {
                 Ok(()) => module_routes::open(matched, &self.edge, request).await,
                 Err(refusal) => refusal_response(&refusal),
             };
+        }
+        if let Some(site) = &self.site
+            && route == Route::Unknown
+            && site.has(request.uri().path())
+        {
+            return site.answer(request).await;
         }
         if let Err(refusal) = self.edge.check(request.uri(), request.headers()) {
             return refusal_response(&refusal);

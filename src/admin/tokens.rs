@@ -152,7 +152,7 @@ fn checked(grant: &Grant, wanted: WantedToken, butler: Option<ButlerName>, clock
         }
     };
     let ends = ends(&scopes, butler.is_some(), channels, endpoints)?;
-    Ok(NewToken { label, tenant, butler, scopes, ends, expires_at })
+    Ok(NewToken { label, tenant, butler, scopes, ends, expires_at, browser: false })
 }
 
 /// The ends of channels that a new token shall speak for, checked.

@@ -53,6 +53,10 @@ pub enum ProjectCommand {
 /// What can be done.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Open the dashboard in a browser, signed in
+    Open(super::open::OpenArgs),
+    /// Make a link that signs another device in to the dashboard, once
+    LoginLink(super::open::LinkArgs),
     /// Run the household until SIGTERM or Ctrl-C
     Serve(super::serve::ServeArgs),
     /// Set up a household: settings, butlers and a model's key

@@ -11,6 +11,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     (
         "Every day",
         &[
+            "open",
             "status",
             "chat",
             "trigger",
@@ -27,7 +28,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ),
     ("Look closer", &["sessions", "explain", "timeline", "notes", "mcp-servers", "tool"]),
     ("Where you write programs", &["project", "mcp", "hook"]),
-    ("People, keys and messages", &["contacts", "rules", "ingest", "secret", "token"]),
+    ("People, keys and messages", &["contacts", "rules", "ingest", "secret", "token", "login-link"]),
     ("Set up and change", &["init", "connect", "new", "check", "test", "config", "demo"]),
     (
         "Run and keep",

@@ -36,6 +36,7 @@ mod mcp_servers;
 mod memory;
 mod new;
 mod notes;
+mod open;
 mod out;
 mod preview;
 mod problem;
@@ -168,6 +169,8 @@ fn call(place: Place, command: Command) -> Outcome {
             let request = secret::prepare(what, &place.out)?;
             place.call(|caller| secret::run(caller, request))
         }
+        Command::Open(args) => place.call(|caller| open::open(caller, args)),
+        Command::LoginLink(args) => place.call(|caller| open::link(caller, args)),
         Command::Token(what) => place.call(|caller| token::run(caller, what)),
         Command::Db(what) => place.call(|caller| db::run(caller, what)),
         Command::Rules(what) => place.call(|caller| switchboard::rules(caller, what)),

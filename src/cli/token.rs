@@ -59,6 +59,7 @@ pub async fn run(caller: Caller, what: Token) -> Outcome {
             out.table(tokens)
                 .ids("TOKEN", |t| t.id)
                 .column("SCOPES", |t| t.scopes.join(","))
+                .column("KIND", |t| if t.browser { "browser" } else { "program" })
                 .column("SPEAKS FOR", |t| speaks_for(&t.channels, &t.endpoints))
                 .column("BUTLER", |t| &t.butler)
                 .column("TENANT", |t| &t.tenant)

@@ -174,6 +174,14 @@ pub struct AdminConfig {
     /// brings a proof of its own, is also answered under this host; all else is not.
     #[schemars(extend("format" = "url"))]
     pub public_url: Option<String>,
+    /// Addresses of proxies of yours, such as "127.0.0.1" or "10.0.0.0/8", that carry the dashboard: through them it is also
+    /// answered under the host of `public_url`, and they are believed where they say that a browser came over TLS
+    /// (`X-Forwarded-Proto`).
+    #[schemars(extend("items" = {"type": "string", "format": "network"}, "default" = []))]
+    pub trusted_proxies: Vec<String>,
+    /// How long a browser stays signed in to the dashboard.
+    #[schemars(range(min = 60, max = 31_536_000), extend("default" = "30d"))]
+    pub browser_session: HumanDuration,
     /// The largest request body, here and on butlers' ports.
     #[schemars(range(min = KIB, max = GIB), extend("default" = "4 MiB"))]
     pub max_body: ByteSize,

@@ -1,6 +1,6 @@
 //! What texts of a `format` must be, each with the words that say what was expected.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use super::cron::CronExpression;
 use super::values::{Moment, QuietHours, Retention, RuntimeKind, Zone};
@@ -39,7 +39,7 @@ const fn rule(format: &'static str, expected: &'static str, check: fn(&str) -> R
     Rule { format, expected, check }
 }
 
-static RULES: [Rule; 27] = [
+static RULES: [Rule; 28] = [
     rule("any", "a text", |_| Ok(())),
     rule("filled", "a text that is not empty", |s| held(!s.trim().is_empty())),
     rule("name", "a lower-case letter, then at most 30 of a-z, 0-9, `_` and `-`", |s| held(ButlerName::new(s).is_ok())),
@@ -63,6 +63,9 @@ static RULES: [Rule; 27] = [
     }),
     rule("origin", "an origin such as \"https://butler.home\", without a path", |s| {
         held(s.strip_prefix("http://").or_else(|| s.strip_prefix("https://")).is_some_and(is_host))
+    }),
+    rule("network", "an IP address or the beginning of several, such as \"127.0.0.1\" or \"10.0.0.0/8\"", |s| {
+        held(is_network(s))
     }),
     rule("url", "an http or https address such as \"http://127.0.0.1:11434/v1\"", url),
     rule("database-url", "a PostgreSQL connection string such as postgres://user:password@host:5432/butlers", |s| {
@@ -162,6 +165,16 @@ fn log_filter(s: &str) -> Result<(), Wrong> {
 
 fn cron(s: &str) -> Result<(), Wrong> {
     CronExpression::parse(s).map(drop).map_err(|e| Wrong::Because(e.to_string()))
+}
+
+fn is_network(s: &str) -> bool {
+    let (address, bits) = s.split_once('/').map_or((s, None), |(address, bits)| (address, Some(bits)));
+    let most = match address.parse::<IpAddr>() {
+        Ok(IpAddr::V4(_)) => 32,
+        Ok(IpAddr::V6(_)) => 128,
+        Err(_) => return false,
+    };
+    bits.is_none_or(|bits| bits.parse::<u32>().is_ok_and(|bits| bits <= most))
 }
 
 fn is_host(s: &str) -> bool {

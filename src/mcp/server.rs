@@ -25,7 +25,7 @@ use super::connections::{AnswerBody, Connection, Connections, Leave, prove};
 use super::handler::{Conn, Ended, Face};
 use super::http::{BODY_TIMEOUT, Body, json_body, refusal_response, whole_body};
 use super::quick;
-use access::{Caller, Edge, Refusal};
+use access::{Caller, Edge, Peer, Refusal};
 use base::{Clock, task};
 use tools::{TOOL_FIND, ToolSet, meant};
 
@@ -88,10 +88,10 @@ where
     let connections = Connections::default();
     let open = TaskTracker::new();
     loop {
-        let stream = tokio::select! {
+        let (stream, peer) = tokio::select! {
             () = stop.cancelled() => break,
             accepted = listener.inner.accept() => match accepted {
-                Ok((stream, _)) => stream,
+                Ok((stream, peer)) => (stream, Peer(peer.ip())),
                 Err(e) => {
                     // Out of descriptors, or a client that was gone at once: neither ends the server.
                     tracing::warn!(error = %e, addr = %listener.addr, "a connection could not be accepted");
@@ -104,7 +104,7 @@ where
         // Small answers must not wait for the client's acknowledgement.
         let _ = stream.set_nodelay(true);
         let connection = connections.enter().await;
-        let one = converse(stream, connection, stop.clone(), serve.clone());
+        let one = converse((stream, peer), connection, stop.clone(), serve.clone());
         task::spawn(task::Kind::Request, "connection", open.track_future(one));
     }
     open.close();
@@ -113,7 +113,7 @@ where
 }
 
 /// Answers the requests of one connection, until the client or the port closes it, or another needs its place.
-async fn converse<S, F, B>(stream: TcpStream, connection: Connection, stop: CancellationToken, serve: S)
+async fn converse<S, F, B>((stream, peer): (TcpStream, Peer), connection: Connection, stop: CancellationToken, serve: S)
 where
     S: Fn(Request<Incoming>) -> F,
     F: Future<Output = Response<B>>,
@@ -123,6 +123,7 @@ where
     let service = service_fn(|mut request: Request<Incoming>| {
         let busy = connection.begin();
         request.extensions_mut().insert(busy.clone());
+        request.extensions_mut().insert(peer);
         let answer = serve(request);
         async move { Ok::<_, Infallible>(answer.await.map(|body| AnswerBody::new(body, busy))) }
     });

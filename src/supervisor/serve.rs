@@ -355,7 +355,8 @@ async fn run(
     operator_token(&services, &run_dir.join("operator.token"))?;
     let a = &services.config.admin;
     let edge = Edge::new(ground.book, &a.allowed_hosts, &a.allowed_origins, a.max_body.0)
-        .with_public_url(a.public_url.as_deref());
+        .with_public_url(a.public_url.as_deref())
+        .with_proxies(&a.trusted_proxies);
     let admin_stop = CancellationToken::new();
     let mut admin_task = admin(supervisor.clone(), AdminDoor { listener, edge, stop: admin_stop.clone() });
     notify::status("starting butlers");

@@ -88,7 +88,7 @@ pub async fn run(args: &[String]) -> Result<(), Failed> {
         }
         spoken
     });
-    serve_with(household, Catalog::default(), stop, admin::spawn, hooks).await?;
+    serve_with(household, Catalog::default(), stop, dashboard::spawn, hooks).await?;
     speaking.await?
 }
 

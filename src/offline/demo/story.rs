@@ -136,6 +136,7 @@ pub(super) fn going_on(status: &HouseholdStatus, data_dir: &Path, keep: bool) {
     if keep {
         println!();
         println!("  This household stays up until you press Ctrl-C. Its admin server: http://{}", status.admin);
+        println!("    butlerd open --data-dir {}      the household in your browser", data_dir.display());
         println!("    butlerd status --data-dir {}", data_dir.display());
         println!("    butlerd chat --data-dir {}    say the sentence above", data_dir.display());
     }

@@ -1,0 +1,137 @@
+// What pages do beyond what HTML does: they keep themselves up to date, find things, and let one point at plots.
+"use strict";
+(() => {
+  // Liveness: on `changed` the page asks for itself again and takes its `main`, at most once a second, and never while
+  // somebody writes, has marked a text or has a details box in use.
+  let wanted = false, last = 0, timer = 0, source = null;
+  const busy = (main) => {
+    const at = document.activeElement;
+    const writes = at && main.contains(at) && /^(INPUT|TEXTAREA|SELECT)$/.test(at.tagName) && at.type !== "hidden";
+    const marked = String(window.getSelection()).length > 0;
+    return writes || marked || document.querySelector("dialog[open]");
+  };
+  const refresh = async () => {
+    timer = 0;
+    const main = document.getElementById("main");
+    if (!main) return;
+    if (document.hidden || busy(main)) { wanted = true; return; }
+    wanted = false; last = Date.now();
+    const address = new URL(location.href);
+    address.searchParams.delete("did");
+    let answer;
+    try { answer = await fetch(address, { headers: { "hx-request": "true" }, cache: "no-store" }); } catch { wanted = true; return; }
+    if (answer.status === 401) { location.reload(); return; }
+    if (!answer.ok) return;
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const next = page.getElementById("main");
+    if (!next || busy(main)) return;
+    const open = [...main.querySelectorAll("details")].map((d) => d.open);
+    const focus = document.activeElement && main.contains(document.activeElement) ? path(main, document.activeElement) : null;
+    main.replaceChildren(...next.childNodes);
+    [...main.querySelectorAll("details")].forEach((d, n) => { if (n < open.length) d.open = open[n]; });
+    if (focus) { const again = follow(main, focus); if (again) again.focus({ preventScroll: true }); }
+    if (window.htmx) htmx.process(main);
+    main.dataset.live = next.dataset.live || "";
+    if (!next.dataset.live && source) { source.close(); source = null; }
+    plots();
+  };
+  const path = (root, node) => {
+    const steps = [];
+    for (; node && node !== root; node = node.parentElement) steps.unshift([...node.parentElement.children].indexOf(node));
+    return steps;
+  };
+  const follow = (root, steps) => steps.reduce((node, n) => node && node.children[n], root);
+  const soon = () => { if (!timer) timer = setTimeout(refresh, Math.max(50, 1000 - (Date.now() - last))); };
+  const connect = () => {
+    const main = document.getElementById("main");
+    if (!main || !main.dataset.live || source) return;
+    let lost = false;
+    source = new EventSource(main.dataset.live);
+    source.addEventListener("changed", soon);
+    source.addEventListener("open", () => { document.body.classList.remove("lost"); if (lost) soon(); lost = false; });
+    source.addEventListener("error", () => {
+      lost = true;
+      document.body.classList.add("lost");
+      // A refused stream is not tried again by the browser itself.
+      if (source.readyState === EventSource.CLOSED) { source = null; setTimeout(connect, 3000); }
+    });
+  };
+  document.addEventListener("visibilitychange", () => { if (!document.hidden && wanted) soon(); });
+  document.addEventListener("focusout", () => { if (wanted) soon(); });
+
+  // Words that are written while one looks: a stream adds pieces to a list.
+  const streams = () => {
+    for (const list of document.querySelectorAll("[data-stream]")) {
+      if (list.dataset.open) continue;
+      list.dataset.open = "1";
+      const events = new EventSource(list.dataset.stream);
+      events.addEventListener("piece", (event) => {
+        const box = document.createElement("template");
+        box.innerHTML = event.data;
+        const piece = box.content.firstElementChild;
+        const old = piece && piece.id && document.getElementById(piece.id);
+        if (old) old.replaceWith(piece); else if (piece) list.append(piece);
+        while (list.children.length > 400) list.firstElementChild.remove();
+        list.lastElementChild?.scrollIntoView({ block: "nearest" });
+      });
+      events.addEventListener("over", () => { events.close(); soon(); });
+    }
+  };
+
+  // The palette.
+  const palette = document.querySelector("dialog.palette");
+  const show = () => { if (palette && !palette.open) { palette.showModal(); palette.querySelector("input").select(); } };
+  document.addEventListener("keydown", (event) => {
+    if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") { event.preventDefault(); show(); }
+    if (palette?.open && (event.key === "ArrowDown" || event.key === "ArrowUp")) {
+      const all = [palette.querySelector("input"), ...palette.querySelectorAll(".found a")];
+      const at = all.indexOf(document.activeElement);
+      const next = all[(at + (event.key === "ArrowDown" ? 1 : all.length - 1)) % all.length];
+      if (next) { event.preventDefault(); next.focus(); }
+    }
+  });
+  palette?.querySelector("form").addEventListener("submit", (event) => {
+    const first = palette.querySelector(".found a");
+    if (first) { event.preventDefault(); location.href = first.href; }
+  });
+  document.addEventListener("click", (event) => {
+    if (event.target.closest("[data-palette]")) show();
+    if (event.target === palette) palette.close();
+  });
+
+  // Nothing is sent twice by a double click.
+  document.addEventListener("submit", (event) => {
+    if (event.target.dataset.sent) event.preventDefault();
+    else if (event.target.method === "post") event.target.dataset.sent = "1";
+  });
+  window.addEventListener("pageshow", () => document.querySelectorAll("[data-sent]").forEach((f) => delete f.dataset.sent));
+
+  // Plots that one can point at, in the place of those that the daemon drew.
+  const plots = () => {
+    if (!window.uPlot) return;
+    const css = getComputedStyle(document.documentElement);
+    for (const figure of document.querySelectorAll("figure[data-plot]")) {
+      if (figure.dataset.drawn) continue;
+      const data = JSON.parse(figure.dataset.plot);
+      const x = data.times || data.labels.map((_, n) => n);
+      if (x.length < 2) continue;
+      figure.dataset.drawn = "1";
+      const ink = (n) => css.getPropertyValue(`--s${n % 6}`).trim();
+      const axis = { stroke: css.getPropertyValue("--dim").trim(), grid: { stroke: css.getPropertyValue("--line").trim(), width: 1 } };
+      const scale = data.times ? {} : { values: (_, at) => at.map((n) => (Number.isInteger(n) ? data.labels[n] ?? "" : "")) };
+      const bars = data.bars ? { paths: uPlot.paths.bars({ size: [0.6, 60] }) } : {};
+      const box = document.createElement("div");
+      figure.querySelector("svg").replaceWith(box);
+      const draw = new uPlot({
+        width: Math.max(200, figure.clientWidth), height: 200, cursor: { points: { size: 6 } },
+        scales: { x: { time: !!data.times } }, axes: [{ ...axis, ...scale }, { ...axis, size: 60 }],
+        series: [{ label: "", value: (_, n) => (n == null ? "" : data.times ? new Date(n * 1000).toLocaleString() : data.labels[n]) },
+          ...data.series.map((s, n) => ({ label: s.name, stroke: ink(n), fill: data.bars ? ink(n) : undefined, width: 2,
+            points: { show: x.length < 60 }, ...bars, value: (_, v) => (v == null ? "–" : `${v} ${data.unit}`) }))],
+      }, [x, ...data.series.map((s) => s.values)], box);
+      new ResizeObserver(() => draw.setSize({ width: Math.max(200, figure.clientWidth), height: 200 })).observe(figure);
+    }
+  };
+  connect(); plots(); streams();
+  document.addEventListener("htmx:afterSwap", streams);
+})();

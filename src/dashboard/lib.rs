@@ -1,0 +1,33 @@
+//! The dashboard: the household as pages that the daemon itself serves, on the admin port.
+//!
+//! It decides nothing and reads no table. What a page shows, and what a button does, is asked for by the calls of
+//! `admin` under the rights of the browser's session, so a page can do what the command line can with the same token, and
+//! no more. Pages are HTML made here; without scripts all of it can be read and done, and scripts add liveness and plots.
+//!
+//! What never happens here: a page without a session (but for the one that signs in); a change that did not come from a
+//! form of one of this session's own pages; text from outside in a page as anything but text; a request of a page to
+//! anybody else's server.
+
+mod assets;
+mod form;
+mod layout;
+mod live;
+mod login;
+mod pages;
+mod parts;
+mod plot;
+mod reply;
+mod route;
+mod site;
+mod time;
+mod visit;
+
+use std::sync::Arc;
+
+use admin::{MakeSite, Site, SiteParts};
+
+/// Starts the admin server with the dashboard: what the supervisor is handed for it.
+pub fn spawn(supervisor: supervisor::Supervisor, door: supervisor::AdminDoor) -> tokio::task::JoinHandle<()> {
+    const SITE: MakeSite = |parts: SiteParts| -> Arc<dyn Site> { Arc::new(site::Dashboard::new(parts)) };
+    admin::spawn_with(supervisor, door, Some(SITE))
+}

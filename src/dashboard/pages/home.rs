@@ -1,0 +1,206 @@
+//! The first page: how the household is, what waits for its owner, what happened and what it cost.
+
+use admin::calls::SessionsApiServer;
+use admin::calls::{ApprovalsApiServer, DeliveriesApiServer, HouseApiServer, InboxApiServer, SchedulesApiServer};
+use admin::{SchedulePage, SessionPage};
+use approvals::Action;
+use butler::{ButlerState, ButlerStatus, HouseholdStatus};
+use inbox::messages;
+use maud::{Markup, html};
+use outbox::DeliveryView;
+use sessions::budget::{By, Costs};
+
+use super::{approvals as waiting, sessions as shown};
+use crate::parts::{Tone, badge, count, empty, line, money, note, toned, unavailable};
+use crate::reply::{Answer, View};
+use crate::route::{Route, get};
+use crate::visit::Visit;
+
+pub(crate) const ROUTES: &[Route] = &[get("/", |visit| Box::pin(home(visit)))];
+
+/// So many rows of each list; the rest is a click away.
+const SHOWN: u32 = 8;
+
+/// What the page is made of. A part that can't be read says why in its own place.
+struct House {
+    status: HouseholdStatus,
+    actions: Result<Vec<Action>, admin::Failure>,
+    bad: Result<Vec<DeliveryView>, admin::Failure>,
+    dead: Result<Vec<messages::Entry>, admin::Failure>,
+    schedules: Result<SchedulePage, admin::Failure>,
+    sessions: Result<SessionPage, admin::Failure>,
+    costs: Result<Costs, admin::Failure>,
+}
+
+async fn home(visit: &Visit) -> Answer {
+    let (calls, ext) = (&visit.calls, &visit.ext);
+    let status = calls.status(ext).await?;
+    let (actions, bad, dead, schedules, sessions, costs) = tokio::join!(
+        calls.approvals_list(ext, None, Some("pending".to_owned()), Some(SHOWN)),
+        calls.deliveries_list(ext, None, Some("bad".to_owned()), Some(SHOWN)),
+        calls.inbox_list(ext, Some("dead".to_owned()), Some(SHOWN)),
+        calls.schedule_list(ext, None, None),
+        calls.sessions_list(ext, None, Some(SHOWN)),
+        calls.costs(ext, Some(1), By::Butler),
+    );
+    let house = House { status, actions, bad, dead, schedules, sessions, costs };
+    let body = html! {
+        (sentence(&house.status))
+        (troubles(&house.status))
+        div.columns {
+            section aria-labelledby="waits" { h2 #waits { "Waits for you" } (waits(visit, &house)) }
+            section aria-labelledby="butlers" { h2 #butlers { "Butlers" } (butlers(&house.status)) }
+            section aria-labelledby="today" { h2 #today { "Today" } (today(visit, &house)) }
+            section aria-labelledby="cost" { h2 #cost { "Cost today" } (cost(&house.costs)) }
+        }
+        section aria-labelledby="last" {
+            h2 #last { "Last sessions" }
+            @match &house.sessions {
+                Ok(page) => { (unavailable(&page.unavailable)) (shown::table(visit, &page.sessions)) }
+                Err(why) => (not_now(why)),
+            }
+        }
+    };
+    Ok(View::new("Home", body).live("house").into())
+}
+
+/// What can't be read just now.
+fn not_now(why: &admin::Failure) -> Markup {
+    note(Tone::Warn, &html! { (why.message) })
+}
+
+/// How the household is, in a sentence.
+fn sentence(status: &HouseholdStatus) -> Markup {
+    let there: Vec<&ButlerStatus> = status.butlers.iter().filter(|b| !b.removed).collect();
+    let up = there.iter().filter(|b| b.state == ButlerState::Up).count();
+    let running: usize = there.iter().map(|b| b.sessions_running).sum();
+    let queued: usize = there.iter().map(|b| b.sessions_queued).sum();
+    let ill = there
+        .iter()
+        .flat_map(|b| b.modules.values())
+        .filter(|m| m.enabled && m.health != modules::Health::Active)
+        .count();
+    let tone = match (status.ready, up == there.len() && ill == 0) {
+        (false, _) => Tone::Bad,
+        (true, false) => Tone::Warn,
+        (true, true) => Tone::Good,
+    };
+    let working = match (running, queued) {
+        (0, 0) => "nobody is at work".to_owned(),
+        (1, 0) => "one session runs".to_owned(),
+        (n, 0) => format!("{n} sessions run"),
+        (n, waiting) => format!("{n} sessions run and {waiting} wait"),
+    };
+    let well = match tone {
+        Tone::Good => "All is well",
+        Tone::Warn => "The household works, but not all of it is well",
+        _ => "The household is not ready",
+    };
+    let butlers = match (up, there.len()) {
+        (_, 0) => "there is no butler yet".to_owned(),
+        (1, 1) => "the one butler is up".to_owned(),
+        (up, all) if up == all => format!("all {all} butlers are up"),
+        (up, all) => format!("{up} of {all} butlers are up"),
+    };
+    note(tone, &html! { strong { (well) } ": " (butlers) ", " (working) "." })
+}
+
+fn troubles(status: &HouseholdStatus) -> Markup {
+    let backup = status.backup.as_ref();
+    html! {
+        @for trouble in &status.troubles { (note(Tone::Bad, &html! { strong { (trouble.what) } ": " (trouble.why) "." })) }
+        @if let Some(error) = &status.database.error { (note(Tone::Bad, &html! { strong { "Database" } ": " (error) })) }
+        @if let Some(error) = backup.and_then(|b| b.error.as_ref()) {
+            (note(Tone::Warn, &html! { strong { "Backup" } ": " (error) }))
+        } @else if backup.is_some_and(|b| b.overdue) {
+            (note(Tone::Warn, &html! { strong { "Backup" } ": the newest one is older than it should be." }))
+        }
+        @if status.log_lines_lost > 0 {
+            (note(Tone::Warn, &html! { (count(i128::from(status.log_lines_lost))) " lines of the log could not be written." }))
+        }
+        @for (channel, waiting) in &status.without_channel {
+            (note(Tone::Warn, &html! { (count(i128::from(*waiting))) " deliveries wait for the channel " strong { (channel) }
+                ", which the household does not have." }))
+        }
+    }
+}
+
+fn waits(visit: &Visit, house: &House) -> Markup {
+    let nothing = house.actions.as_ref().is_ok_and(Vec::is_empty)
+        && house.bad.as_ref().is_ok_and(Vec::is_empty)
+        && house.dead.as_ref().is_ok_and(Vec::is_empty);
+    html! {
+        @if nothing { (empty("Nothing waits for you.")) }
+        @match &house.actions {
+            Ok(actions) => ul.rows { @for action in actions { li { (waiting::brief(visit, action)) } } },
+            Err(why) => (not_now(why)),
+        }
+        @match &house.bad {
+            Ok(bad) => ul.rows { @for one in bad {
+                li { (badge(&one.state)) " " a href={ "/deliveries/" (one.id) } { "Delivery to " (line(&one.target, 60)) }
+                    " over " (one.channel) " " span.dim { (visit.now.when(one.created_at)) } }
+            } },
+            Err(why) => (not_now(why)),
+        }
+        @match &house.dead {
+            Ok(dead) => ul.rows { @for one in dead {
+                li { (badge(&one.state)) " " a href={ "/inbox/" (one.request_id) } { (line(&one.body, 80)) }
+                    " " span.dim { "from " (line(&one.sender, 40)) " " (visit.now.when(one.received_at)) } }
+            } },
+            Err(why) => (not_now(why)),
+        }
+    }
+}
+
+fn butlers(status: &HouseholdStatus) -> Markup {
+    html! {
+        @if status.butlers.is_empty() { (empty("No butler yet. Make one with: butlerd new")) }
+        ul.rows { @for butler in &status.butlers {
+            @let ill: Vec<&str> = butler.modules.iter().filter(|(_, m)| m.enabled && m.health != modules::Health::Active).map(|(name, _)| name.as_str()).collect();
+            li {
+                a href={ "/butlers/" (butler.name) } { strong { (butler.name) } } " " (badge(butler.state.as_str()))
+                @if butler.sessions_running > 0 { " " (toned(Tone::Busy, &format!("{} at work", butler.sessions_running))) }
+                @if butler.sessions_queued > 0 { " " (toned(Tone::Warn, &format!("{} wait", butler.sessions_queued))) }
+                @for name in ill { " " (toned(Tone::Bad, &format!("module {name}"))) }
+                @if let Some(error) = &butler.error { div.dim { (line(error, 160)) } }
+                @else if let Some(note) = &butler.note { div.dim { (line(note, 160)) } }
+            }
+        } }
+    }
+}
+
+/// What is still to come today, and what went wrong.
+fn today(visit: &Visit, house: &House) -> Markup {
+    let page = match &house.schedules {
+        Ok(page) => page,
+        Err(why) => return not_now(why),
+    };
+    let today = visit.now.zoned(visit.now.at).date();
+    let due = |at: &jiff::Timestamp| visit.now.zoned(*at).date() == today;
+    let mut coming: Vec<_> =
+        page.schedules.iter().filter(|s| !s.paused).filter_map(|s| Some((s.next_run_at.filter(due)?, s))).collect();
+    coming.sort_by_key(|(at, _)| *at);
+    html! {
+        (unavailable(&page.unavailable))
+        @if coming.is_empty() { (empty("Nothing more is due today.")) }
+        ul.rows { @for (at, schedule) in coming.iter().take(SHOWN as usize) {
+            li { (visit.now.when(*at)) " " a href={ "/schedules/" (schedule.id) } { (schedule.name) } " " span.dim { (schedule.butler) } }
+        } }
+        @if coming.len() > SHOWN as usize { p { a href="/schedules" { (coming.len() - SHOWN as usize) " more" } } }
+    }
+}
+
+fn cost(costs: &Result<Costs, admin::Failure>) -> Markup {
+    let costs = match costs {
+        Ok(costs) => costs,
+        Err(why) => return not_now(why),
+    };
+    html! {
+        p.big { (money(costs.total.usd)) }
+        p.dim { (count(i128::from(costs.total.sessions))) " sessions, " (count(i128::from(costs.total.tokens))) " tokens"
+            @if costs.total.sessions_of_unknown_cost > 0 {
+                "; the cost of " (costs.total.sessions_of_unknown_cost) " is not known"
+            } "." }
+        p { a href="/costs" { "This month" } ": " (money(costs.month.usd)) }
+    }
+}
