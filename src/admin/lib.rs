@@ -5,6 +5,7 @@
 //! log line or an answer to anybody but its owner; a session's token accepted.
 
 mod approvals;
+mod audit;
 mod chat;
 mod client;
 mod contacts;
@@ -42,6 +43,7 @@ mod work;
 /// The calls, for clients: one trait for each part of the daemon.
 pub mod api {
     pub use super::approvals::ApprovalsApiClient;
+    pub use super::audit::AuditApiClient;
     pub use super::contacts::ContactsApiClient;
     pub use super::deliveries::DeliveriesApiClient;
     pub use super::ids::IdsApiClient;
@@ -64,6 +66,7 @@ pub mod api {
 /// rights of whoever looks.
 pub mod calls {
     pub use super::approvals::ApprovalsApiServer;
+    pub use super::audit::AuditApiServer;
     pub use super::contacts::ContactsApiServer;
     pub use super::deliveries::DeliveriesApiServer;
     pub use super::ids::IdsApiServer;
@@ -81,6 +84,7 @@ pub mod calls {
 
 pub use self::approvals::{ActionPage, NewStandingRule, ProposalPage};
 pub use self::sessions::{CallRow, Cancelled, SessionDetail, SessionPage, SessionRow};
+pub use audit::{AuditPage, AuditRow};
 pub use client::{Client, ClientError};
 pub use contacts::Pairing;
 pub use deliveries::SavedFile;

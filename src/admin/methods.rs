@@ -9,8 +9,8 @@ use jsonrpsee::server::Methods;
 
 use super::rpc::Rpc;
 use super::{
-    approvals, contacts, deliveries, ids, inbox, live, login, models, schedule_edits, schedules, secrets, services,
-    sessions, timeline, tokens, undo, work,
+    approvals, audit, contacts, deliveries, ids, inbox, live, login, models, schedule_edits, schedules, secrets,
+    services, sessions, timeline, tokens, undo, work,
 };
 
 /// All calls that this port answers.
@@ -28,6 +28,7 @@ pub(super) fn all(rpc: &Rpc) -> Result<Methods, RegisterMethodError> {
     all.merge(ids::IdsApiServer::into_rpc(rpc.clone()))?;
     all.merge(models::ModelsApiServer::into_rpc(rpc.clone()))?;
     all.merge(approvals::ApprovalsApiServer::into_rpc(rpc.clone()))?;
+    all.merge(audit::AuditApiServer::into_rpc(rpc.clone()))?;
     all.merge(contacts::ContactsApiServer::into_rpc(rpc.clone()))?;
     all.merge(deliveries::DeliveriesApiServer::into_rpc(rpc.clone()))?;
     all.merge(undo::UndoApiServer::into_rpc(rpc.clone()))?;

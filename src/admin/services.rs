@@ -13,8 +13,9 @@ use super::sealed::Sealed;
 use super::usage::{Usage, usage};
 use base::TenantId;
 use butler::HouseholdStatus;
+use config::EffectiveSetting;
 use modules::TriedAccount;
-use sessions::budget::{By, Costs, Period};
+use sessions::budget::{By, Costs, LimitLeft, Period};
 use supervisor::{Reloaded, backup_dir};
 
 /// The household.
@@ -37,6 +38,14 @@ pub trait HouseApi {
     /// the month will come to. Of the butlers that the token reaches. Scope `read`.
     #[method(name = "costs", param_kind = map, with_extensions)]
     async fn costs(&self, days: Option<u32>, by: By) -> Result<Costs, Failure>;
+
+    /// The limits of this day that there are, and what is left of each, for the butlers that the token reaches. Scope `read`.
+    #[method(name = "budgets", param_kind = map, with_extensions)]
+    async fn budgets(&self) -> Result<Vec<LimitLeft>, Failure>;
+
+    /// Every setting with its value, its default and where it comes from; none that may hold a password. Scope `admin`.
+    #[method(name = "settings", param_kind = map, with_extensions)]
+    async fn settings(&self) -> Result<Vec<EffectiveSetting>, Failure>;
 
     /// How to connect to the database as a butler's role. Scope `admin`.
     #[method(name = "db_login", param_kind = map, with_extensions)]
@@ -107,6 +116,21 @@ impl HouseApiServer for Rpc {
         let period = days.map_or(Period::Month, Period::Days);
         let ledger = self.supervisor.services().budgets.ledger();
         Ok(ledger.costs(&grant.tenant, grant.butler.as_ref(), period, by).await?)
+    }
+
+    async fn budgets(&self, ext: &Extensions) -> Result<Vec<LimitLeft>, Failure> {
+        let grant = may(ext, Need::Look)?;
+        let mut butlers = self.supervisor.configs();
+        butlers.retain(|butler| rights::reaches(&grant, butler.name.as_str()));
+        let mut limits = self.supervisor.services().budgets.standing(&grant.tenant, &butlers).await?;
+        // What all come to is not for whoever may see one.
+        limits.retain(|limit| rights::reaches(&grant, &limit.scope));
+        Ok(limits)
+    }
+
+    async fn settings(&self, ext: &Extensions) -> Result<Vec<EffectiveSetting>, Failure> {
+        may(ext, Need::Household)?;
+        Ok(self.supervisor.settings().to_vec())
     }
 
     async fn db_login(&self, ext: &Extensions, butler: String) -> Result<DbLogin, Failure> {

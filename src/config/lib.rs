@@ -15,6 +15,7 @@ mod cron;
 mod daemon;
 mod digest;
 mod editor;
+mod effective;
 mod environment;
 mod inside;
 mod load;
@@ -49,6 +50,7 @@ pub use daemon::{
     LimitsConfig, OwnerConfig, RetentionConfig, SchedulesConfig, SpawnerConfig, TelemetryConfig,
 };
 pub use editor::{butler_schema, pricing_schema, settings_schema};
+pub use effective::{EffectiveSetting, SettingSource};
 pub use environment::{Environment, Overrides};
 pub use load::{Household, Origin, load, load_config};
 pub use mistake::{BrokenButler, Mistake, Refused};

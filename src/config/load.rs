@@ -1,6 +1,7 @@
 //! Everything together: layers, cross-checks, the household.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use figment::Figment;
 use figment::providers::Serialized;
@@ -12,6 +13,7 @@ use super::butler::ButlerConfig;
 use super::catalog::Catalog;
 use super::check::Checker;
 use super::daemon::{CONFIG, Config};
+use super::effective::{EffectiveSetting, SettingSource, effective};
 use super::environment::{Environment, Layer, Overrides, from_command_line, from_environment};
 use super::mistake::{BrokenButler, Mistake, Refused};
 use super::node::Node;
@@ -46,9 +48,15 @@ pub struct Household {
 pub struct Origin {
     overrides: Overrides,
     environment: Environment,
+    settings: Arc<[EffectiveSetting]>,
 }
 
 impl Origin {
+    /// Every setting as it was read.
+    pub fn settings(&self) -> &[EffectiveSetting] {
+        &self.settings
+    }
+
     /// The flags by which commands find the same household, each behind a blank; none where it is the usual one.
     pub fn flags(&self) -> String {
         let named = [("--config", &self.overrides.config_file), ("--data-dir", &self.overrides.data_dir)];
@@ -129,7 +137,11 @@ pub fn load(overrides: &Overrides, environment: &Environment, catalog: &dyn Cata
         broken: read.broken,
         config_file: settings.config_file,
         sources,
-        origin: Origin { overrides: overrides.clone(), environment: environment.clone() },
+        origin: Origin {
+            overrides: overrides.clone(),
+            environment: environment.clone(),
+            settings: settings.effective.into(),
+        },
     })
 }
 
@@ -157,6 +169,7 @@ struct Settings {
     config_file: Option<PathBuf>,
     /// Whether the file's content is known (also if there is no file).
     file_readable: bool,
+    effective: Vec<EffectiveSetting>,
 }
 
 impl Settings {
@@ -170,13 +183,15 @@ impl Settings {
             environment: from_environment(environment),
             command_line: from_command_line(overrides),
         };
-        let config = layers.settle(environment, &mut checker);
+        let (config, merged) = layers.settle(environment, &mut checker);
+        let source = |key: &str| layers.source(key, &shown);
+        let effective = effective(&CONFIG, &merged, &source);
         let roster_shown = config.as_ref().map(|c| c.daemon.roster.clone()).unwrap_or_default();
         let config = config.map(|config| layers.finish(config, overrides, environment, &mut checker));
         let mut mistakes = checker.mistakes;
         mistakes.extend(layers.environment.into_mistakes());
         mistakes.extend(layers.command_line.into_mistakes());
-        Self { config, mistakes, roster_shown, config_file, file_readable }
+        Self { config, mistakes, roster_shown, config_file, file_readable, effective }
     }
 }
 
@@ -211,8 +226,8 @@ struct Layers {
 }
 
 impl Layers {
-    /// Merges the layers, the lowest first.
-    fn settle(&self, environment: &Environment, checker: &mut Checker<'_>) -> Option<Config> {
+    /// Merges the layers, the lowest first: the settings, and as which values they were read.
+    fn settle(&self, environment: &Environment, checker: &mut Checker<'_>) -> (Option<Config>, Map<String, Json>) {
         let layer = |map: &Map<String, Json>| Serialized::defaults(Json::Object(map.clone()));
         let layers =
             Figment::from(layer(&self.file)).merge(layer(&self.environment.map)).merge(layer(&self.command_line.map));
@@ -220,7 +235,7 @@ impl Layers {
             Ok(merged) => merged,
             Err(e) => {
                 checker.note(None, &e.path.join("."), format!("can't be taken over: {e}"), "");
-                return None;
+                return (None, Map::new());
             }
         };
         CONFIG.fill(&mut merged);
@@ -232,7 +247,7 @@ impl Layers {
                 table.entry(key).or_insert(value);
             }
         }
-        match serde_json::from_value::<Config>(Json::Object(merged)) {
+        let config = match serde_json::from_value::<Config>(Json::Object(merged.clone())) {
             Ok(mut config) => {
                 // An address that somebody set holds, wherever butlers listen.
                 if self.origin("admin.listen").is_none() {
@@ -248,7 +263,15 @@ impl Layers {
                 checker.note(None, "", format!("can't be taken over: {e}"), "");
                 None
             }
-        }
+        };
+        (config, merged)
+    }
+
+    /// Who set this key, as people are shown it.
+    fn source(&self, key: &str, file: &Path) -> Option<SettingSource> {
+        let (place, line, name) = self.origin(key)?;
+        let place = place.map_or_else(|| file.display().to_string(), str::to_owned);
+        Some(SettingSource { place, line, name })
     }
 
     fn data_dir(&self, environment: &Environment, checker: &mut Checker<'_>) -> PathBuf {

@@ -194,6 +194,11 @@ impl Supervisor {
         self.entries().iter().filter(|e| !e.is_removed()).filter_map(|e| e.config().cloned()).collect()
     }
 
+    /// Every setting as it was read when the daemon started.
+    pub fn settings(&self) -> &[config::EffectiveSetting] {
+        self.inner.origin.settings()
+    }
+
     /// The household as `status` shows it.
     pub async fn status(&self) -> HouseholdStatus {
         let inner = &self.inner;

@@ -19,10 +19,12 @@ pub enum By {
     /// Schedules, and what else starts sessions.
     Schedule,
     Model,
+    /// Each day of the period that had a session, the first first.
+    Day,
 }
 
 impl By {
-    pub const NAMES: &[&str] = &["butler", "schedule", "model"];
+    pub const NAMES: &[&str] = &["butler", "schedule", "model", "day"];
 
     /// Reads one of [`By::NAMES`].
     pub fn from_name(name: &str) -> Option<Self> {
@@ -109,6 +111,7 @@ pub(super) fn report(period: Period, by: By, now: &Zoned, entries: &[Entry], by_
             By::Butler => Some(entry.butler.clone()),
             By::Schedule => Some(format!("{}: {}", entry.butler, entry.what.as_deref().unwrap_or_default())),
             By::Model => entry.what.clone(),
+            By::Day => Some(entry.day.to_string()),
         };
         let row = rows.entry(name.clone()).or_insert_with(|| Cost { name, ..Cost::default() });
         row.add(entry);
@@ -116,7 +119,10 @@ pub(super) fn report(period: Period, by: By, now: &Zoned, entries: &[Entry], by_
     let mut total = Cost::default();
     entries.iter().filter(within).for_each(|e| total.add(e));
     let mut rows: Vec<Cost> = rows.into_values().collect();
-    rows.sort_by(|a, b| b.usd.cmp(&a.usd).then(b.tokens.cmp(&a.tokens)));
+    // Days are in order as they come out of the map.
+    if by != By::Day {
+        rows.sort_by(|a, b| b.usd.cmp(&a.usd).then(b.tokens.cmp(&a.tokens)));
+    }
     Costs { from, until: today, by, rows, total, month: month(now, entries) }
 }
 

@@ -1,11 +1,16 @@
 //! What a session that starts now may use at most.
 
+use std::sync::Arc;
+
 use rust_decimal::Decimal;
+use rust_decimal::prelude::ToPrimitive;
 use serde::{Deserialize, Serialize};
 
-use super::Account;
 use super::sum::{Limit, Sum, most_of_a_call};
-use base::Money;
+use super::{Account, Budgets};
+use base::{Money, TenantId};
+use config::ButlerConfig;
+use store::StoreError;
 
 /// One limit and what is left of it. Every amount is `null` where there is no such limit.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -29,23 +34,66 @@ pub struct PriceBound {
     pub meaning: String,
 }
 
+impl Budgets {
+    /// The limits of a tenant's day that there are, and what is left of each: of these butlers, of all together, and of what
+    /// strangers start.
+    pub async fn standing(
+        &self,
+        tenant: &TenantId,
+        butlers: &[Arc<ButlerConfig>],
+    ) -> Result<Vec<LimitLeft>, StoreError> {
+        let (all, day) = (&*self.settings, self.ledger.today(tenant).await?);
+        let next = || Some(day.next.clone());
+        let mut found = Vec::new();
+        let mut together = Sum::default();
+        for butler in butlers {
+            let (own, of_all) = day.used(&butler.name);
+            together = of_all;
+            let usd = butler.budgets.day_usd.or(all.butler_day_usd);
+            let tokens = butler.budgets.day_tokens.or(all.butler_day_tokens);
+            found.extend(LimitLeft::of(butler.name.as_str(), Limit { usd, tokens }, own, next()));
+        }
+        let tenants = Limit { usd: all.tenant_day_usd, tokens: all.tenant_day_tokens };
+        found.extend(LimitLeft::of("all butlers together", tenants, together, next()));
+        let strangers = Limit { usd: all.stranger_day_usd, tokens: all.stranger_day_tokens };
+        found.extend(LimitLeft::of("what strangers start", strangers, day.used_by_strangers(), next()));
+        Ok(found)
+    }
+}
+
+impl LimitLeft {
+    /// What is left of a limit; `None`: it is none.
+    fn of(scope: &str, limit: Limit, used: Sum, starts_anew: Option<String>) -> Option<Self> {
+        let left = limit.left(used);
+        (limit != Limit::default()).then(|| Self {
+            scope: scope.to_owned(),
+            limit_usd: limit.usd,
+            left_usd: left.usd,
+            limit_tokens: limit.tokens,
+            left_tokens: left.tokens,
+            starts_anew,
+        })
+    }
+
+    /// Which part of it is used, the nearer one of money and tokens: 1 is all.
+    pub fn used_share(&self) -> Option<f64> {
+        let money = self.limit_usd.zip(self.left_usd).and_then(|(limit, left)| {
+            let (limit, left) = (limit.0.to_f64()?, left.0.to_f64()?);
+            (limit > 0.0).then_some(1.0 - left / limit)
+        });
+        let tokens = self.limit_tokens.zip(self.left_tokens);
+        let tokens = tokens.filter(|(limit, _)| *limit > 0).map(|(limit, left)| 1.0 - left as f64 / limit as f64);
+        money.into_iter().chain(tokens).reduce(f64::max)
+    }
+}
+
 impl Account {
     /// The limits that there are, and what is left of each.
     pub fn limits_left(&self) -> Vec<LimitLeft> {
         let (own, all) = self.share.day.used(&self.share.butler);
         let session = Limit { usd: self.limits.usd, tokens: self.limits.tokens };
         let day = Some(self.share.day.next.clone());
-        let left = |scope: &str, limit: Limit, used: Sum, starts_anew: Option<String>| {
-            let left = limit.left(used);
-            (limit != Limit::default()).then(|| LimitLeft {
-                scope: scope.to_owned(),
-                limit_usd: limit.usd,
-                left_usd: left.usd,
-                limit_tokens: limit.tokens,
-                left_tokens: left.tokens,
-                starts_anew,
-            })
-        };
+        let left = LimitLeft::of;
         [
             left("session", session, Sum::default(), None),
             left("butler's day", self.share.own, own, day.clone()),

@@ -4,6 +4,7 @@
 //! The statement's parameters are bound, never pasted. Everything is checked at boot, under the butler's own role, so
 //! that a wrong column fails with file and line before a model can meet it.
 
+pub mod audited;
 pub mod blobs;
 pub mod call_undos;
 pub mod calls;
