@@ -52,6 +52,7 @@ fn heading(by: By) -> &'static str {
         By::Butler => "BUTLER",
         By::Schedule => "STARTED BY",
         By::Model => "MODEL",
+        By::Day => "DAY",
     }
 }
 

@@ -1,6 +1,7 @@
 //! What tests stand on: a household in a scratch directory, run by the real binary, with a scripted model.
 
 pub mod bot_api;
+pub mod browser;
 pub mod council;
 mod daemon;
 pub mod developer;

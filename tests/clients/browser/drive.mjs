@@ -1,0 +1,120 @@
+// A browser for tests: reads a command a line, answers with a line. Chromium is the system's; nothing is downloaded.
+//
+// MODULES names node_modules with playwright-core and axe-core, CHROMIUM the program.
+import { createRequire } from "node:module";
+import { createInterface } from "node:readline";
+import { readFileSync } from "node:fs";
+
+const require = createRequire(`${process.env.MODULES}/`);
+const { chromium } = require("playwright-core");
+const axe = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
+
+const browser = await chromium.launch({
+  executablePath: process.env.CHROMIUM,
+  headless: true,
+  args: ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"],
+});
+let context, page;
+let problems = [];
+// Every request that leaves the page, by where it goes.
+const hosts = new Set();
+
+async function open(options) {
+  await context?.close();
+  context = await browser.newContext({ viewport: { width: 1440, height: 900 }, reducedMotion: "reduce", ...options });
+  context.setDefaultTimeout(20_000);
+  page = await context.newPage();
+  page.on("console", (message) => { if (message.type() === "error") problems.push(`console: ${message.text()}`); });
+  page.on("pageerror", (error) => problems.push(`error: ${error.message}`));
+  page.on("dialog", (dialog) => { problems.push(`dialog: ${dialog.message()}`); dialog.dismiss(); });
+  page.on("request", (request) => hosts.add(new URL(request.url()).host));
+}
+
+const taken = () => { const told = problems; problems = []; return told; };
+
+// What goes beyond its page, and which controls lie upon each other.
+function boxes() {
+  const wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
+  const over = [];
+  const scrolls = (node) => { for (; node; node = node.parentElement) if (/auto|scroll/.test(getComputedStyle(node).overflowX)) return true; return false; };
+  if (wide > 0) {
+    for (const node of document.querySelectorAll("body *")) {
+      const box = node.getBoundingClientRect();
+      if (box.width && box.right > document.documentElement.clientWidth + 1 && !scrolls(node.parentElement)) over.push(`${node.tagName} ${(node.textContent || "").trim().slice(0, 40)}`);
+    }
+  }
+  const seen = [...document.querySelectorAll("a, button, input:not([type=hidden]), select, textarea, summary")].filter((node) => {
+    const style = getComputedStyle(node);
+    return node.getClientRects().length === 1 && style.visibility !== "hidden" && !node.classList.contains("skip") && node.offsetParent;
+  });
+  const on = [];
+  const at = seen.map((node) => node.getBoundingClientRect());
+  for (let i = 0; i < seen.length; i++) {
+    for (let j = i + 1; j < seen.length; j++) {
+      if (seen[i].contains(seen[j]) || seen[j].contains(seen[i])) continue;
+      const [a, b] = [at[i], at[j]];
+      const [w, h] = [Math.min(a.right, b.right) - Math.max(a.left, b.left), Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top)];
+      if (w > 2 && h > 2) on.push(`${seen[i].textContent.trim().slice(0, 30)} / ${seen[j].textContent.trim().slice(0, 30)}`);
+    }
+  }
+  return { wide, over: over.slice(0, 5), on: on.slice(0, 5) };
+}
+
+async function look({ path, width, scheme, shot }) {
+  await page.setViewportSize({ width, height: width < 600 ? 740 : 900 });
+  await page.emulateMedia({ colorScheme: scheme });
+  const answer = await page.goto(path, { waitUntil: "load" });
+  await page.evaluate(axe);
+  const found = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
+  const bad = found.violations.filter((v) => v.impact === "serious" || v.impact === "critical");
+  const told = bad.map((v) => `${v.id}: ${v.nodes.slice(0, 3).map((n) => n.html.slice(0, 160)).join(" | ")}`);
+  if (shot) await page.screenshot({ path: shot, fullPage: true });
+  return { status: answer.status(), axe: told, problems: taken(), ...(await page.evaluate(boxes)) };
+}
+
+// Moves by the keyboard alone until something of this role and name has the focus.
+async function focus({ role, name, nth }) {
+  const wanted = page.getByRole(role, { name, exact: true }).nth(nth ?? 0);
+  await wanted.waitFor();
+  for (let n = 0; n < 400; n++) {
+    if (await wanted.evaluate((node) => node === document.activeElement)) return;
+    await page.keyboard.press("Tab");
+  }
+  throw new Error(`no way to ${role} ${name} by the keyboard`);
+}
+
+const commands = {
+  open: (options) => open(options),
+  goto: async ({ path }) => ({ status: (await page.goto(path, { waitUntil: "load" })).status() }),
+  click: ({ role, name, nth }) => page.getByRole(role, { name, exact: true }).nth(nth ?? 0).click(),
+  press: async (what) => { await focus(what); await page.keyboard.press(what.key ?? "Enter"); },
+  type: async ({ role, name, text, keyboard, nth }) => {
+    if (!keyboard) return page.getByRole(role, { name }).nth(nth ?? 0).fill(text);
+    await focus({ role, name, nth });
+    await page.keyboard.press("ControlOrMeta+a");
+    await page.keyboard.insertText(text);
+  },
+  choose: ({ name, value }) => page.getByRole("combobox", { name }).selectOption(value),
+  keys: ({ keys }) => page.keyboard.press(keys),
+  sees: ({ text }) => page.getByText(text, { exact: false }).first().waitFor(),
+  sees_no: ({ text }) => page.getByText(text, { exact: false }).first().waitFor({ state: "hidden" }),
+  look,
+  text: async () => ({ url: page.url(), text: await page.locator("body").innerText(), problems: taken() }),
+  links: async () => ({ links: await page.evaluate(() => [...document.querySelectorAll("a[href]")].map((a) => new URL(a.href)).filter((u) => u.origin === location.origin).map((u) => u.pathname + u.search)) }),
+  cookies: async () => ({ cookies: await context.cookies() }),
+  nodes: async () => ({ nodes: await page.evaluate(() => document.querySelectorAll("*").length), heap: await page.evaluate(() => performance.memory?.usedJSHeapSize ?? 0) }),
+  loaded: async () => ({ bytes: await page.evaluate(() => [...performance.getEntriesByType("resource"), ...performance.getEntriesByType("navigation")].reduce((sum, e) => sum + e.transferSize, 0)) }),
+  hosts: () => ({ hosts: [...hosts] }),
+};
+
+console.log(JSON.stringify({ ready: true }));
+for await (const line of createInterface({ input: process.stdin })) {
+  const { command, ...rest } = JSON.parse(line);
+  try {
+    console.log(JSON.stringify({ ok: true, ...((await commands[command](rest)) ?? {}) }));
+  } catch (error) {
+    const shown = page ? (await page.locator("body").innerText().catch(() => "")).slice(0, 3000) : "";
+    console.log(JSON.stringify({ ok: false, error: String(error.message ?? error), at: page?.url(), shown, problems: taken() }));
+  }
+}
+await browser.close();
