@@ -44,11 +44,12 @@ impl Inbound<'_> {
                 let id = path.trim_start_matches("/api/chat/").parse();
                 self.chat_again(id.ok(), request.headers()).await
             }
+            _ if path.starts_with("/api/butlers/") => self.butler_page(&request).await,
             _ => said(
                 StatusCode::NOT_FOUND,
                 "not_found",
                 "This path does not exist. Use POST /api/ingest, GET /api/inbox/{request_id}, POST /api/chat, GET \
-                 /api/chat/{request_id}, GET and POST /api/chat/notes, or a path that a configured module serves.",
+                 /api/chat/{request_id}, GET and POST /api/chat/notes, GET /api/butlers/{butler}/{page}, or a path that a configured module serves.",
             ),
         }
     }

@@ -6,6 +6,7 @@
 
 mod approvals;
 mod audit;
+mod butler_pages;
 mod chat;
 mod client;
 mod contacts;

@@ -4,13 +4,16 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::services::HouseholdServices;
+use access::Caller;
 use approvals::ApprovalGate;
 use base::{ButlerName, SessionId};
 use config::ButlerConfig;
 use modules::ModuleStates;
 use schedule::Scheduler;
+use serde_json::{Map, Value};
 use sessions::{Preview, SessionResult, Spawner, Trigger, TriggerError};
 use tools::ToolSet;
+use tools::sql::{ButlerPage, PageError, PageRows, Pages};
 
 /// What a running butler's tools and handles work with.
 pub(super) struct Core {
@@ -19,6 +22,8 @@ pub(super) struct Core {
     pub spawner: Spawner,
     pub modules: ModuleStates,
     pub gate: ApprovalGate,
+    /// Its own pages; the error: what is wrong with their files.
+    pub pages: Result<Pages, String>,
     /// The port really bound.
     pub port: u16,
     pub up_since: Instant,
@@ -46,6 +51,33 @@ impl Butler {
     /// The butler's tools, for calls from within the house.
     pub fn tools(&self) -> &ToolSet {
         &self.tools
+    }
+
+    /// Its own pages, those of `roster/<butler>/api/`, in the order of their files; their cards stand on the butler's page.
+    ///
+    /// # Errors
+    /// [`PageError::Broken`]: a file has a mistake, and none can be used.
+    pub fn pages(&self) -> Result<Vec<ButlerPage>, PageError> {
+        self.own_pages().map(|pages| pages.all().cloned().collect())
+    }
+
+    /// What one of its pages shows this person now, of the tenant that the caller's context names. It changes nothing, and
+    /// leaves no audit row.
+    ///
+    /// # Errors
+    /// There is no such page, a parameter is wrong, the statement refuses or takes too long, a session asks, or the
+    /// database is away.
+    pub async fn read_page(
+        &self,
+        caller: &Caller,
+        path: &str,
+        params: Map<String, Value>,
+    ) -> Result<PageRows, PageError> {
+        self.own_pages()?.read(caller, path, params).await
+    }
+
+    fn own_pages(&self) -> Result<&Pages, PageError> {
+        self.core.pages.as_ref().map_err(|why| PageError::Broken(why.clone()))
     }
 
     /// The port that its MCP server listens on.

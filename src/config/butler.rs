@@ -369,7 +369,7 @@ pub struct ButlerConfig {
     pub modules: BTreeMap<String, Json>,
     /// Another one as soon as a file changed that the butler is made of.
     pub digest: String,
-    /// Another one as soon as a statement of its migrations, tools or jobs changed.
+    /// Another one as soon as a statement of its migrations, tools, jobs or pages changed.
     pub sql_digest: String,
 }
 

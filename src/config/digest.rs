@@ -38,7 +38,7 @@ pub(super) fn with(digest: &str, settings: &str) -> String {
 /// Of the files of a butler whose text a database runs.
 pub(super) fn of_sql(dir: &Path) -> String {
     let mut state = Sha256::new();
-    for part in ["migrations", "tools", "jobs"] {
+    for part in ["migrations", "tools", "jobs", "api"] {
         entries(&mut state, &dir.join(part), &|name| name.ends_with(".sql"));
     }
     hex(&state.finalize())

@@ -20,7 +20,7 @@ use tools::Gate;
 const LAST_REQUESTS: Duration = Duration::from_secs(2);
 
 /// The admin port's own paths below `/api`; a module has none that begins like one of them.
-const RESERVED: [&str; 3] = ["/api/ingest", "/api/inbox", "/api/chat"];
+const RESERVED: [&str; 4] = ["/api/ingest", "/api/inbox", "/api/chat", "/api/butlers"];
 
 /// A route as a module's manifest declares it.
 #[derive(Clone, PartialEq, Eq, Debug)]

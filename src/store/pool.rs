@@ -338,12 +338,32 @@ impl Lease {
 
     /// Runs one statement in a transaction that can't write, sent together: one round trip.
     pub async fn query_read_only(&mut self, sql: &str, params: Params<'_>) -> Result<Vec<Row>, tokio_postgres::Error> {
+        self.read_only("BEGIN READ ONLY", sql, params).await
+    }
+
+    /// As [`Lease::query_read_only`]; the server stops the statement after `within`.
+    pub async fn query_read_only_within(
+        &mut self,
+        sql: &str,
+        params: Params<'_>,
+        within: Duration,
+    ) -> Result<Vec<Row>, tokio_postgres::Error> {
+        let begin = format!("BEGIN READ ONLY; SET LOCAL statement_timeout = {}", within.as_millis());
+        self.read_only(&begin, sql, params).await
+    }
+
+    async fn read_only(
+        &mut self,
+        begin: &str,
+        sql: &str,
+        params: Params<'_>,
+    ) -> Result<Vec<Row>, tokio_postgres::Error> {
         let statement = self.prepare(sql).await?;
         self.busy = true;
         let client = self.client();
         let (begun, rows, ended) = tokio::join!(
             biased;
-            client.batch_execute("BEGIN READ ONLY"),
+            client.batch_execute(begin),
             client.query(&statement, params),
             client.batch_execute("COMMIT"),
         );

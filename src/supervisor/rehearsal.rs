@@ -12,7 +12,7 @@ use modules::{Catalog, Modules};
 use store::migrate::Chain;
 use store::{Database, MigrationError, Store, StoreError, describe};
 use tools::ToolFileError;
-use tools::sql::{self, Use};
+use tools::sql::{self, Pages, Use};
 
 /// How long the scratch database may take to stop.
 const STOPPING: Duration = Duration::from_secs(20);
@@ -79,7 +79,7 @@ async fn tables(db: &Database, butler: &ButlerConfig) -> Result<Result<Store, Op
     Ok(Ok(store))
 }
 
-/// What is wrong with the butler's tools and jobs.
+/// What is wrong with the butler's tools, jobs and pages.
 async fn statements(store: &Store, butler: &ButlerConfig) -> Result<Vec<Mistake>, StoreError> {
     let mut lease = store.tenant(&TenantId::owner()).await?;
     let mut wrong: Vec<ToolFileError> = Vec::new();
@@ -94,6 +94,15 @@ async fn statements(store: &Store, butler: &ButlerConfig) -> Result<Vec<Mistake>
     if let Ok(files) = sql::load_dir(&jobs, Use::Job) {
         wrong.extend(sql::refused(&mut lease, &files).await);
         wrong.extend(sql::prepare_jobs(&mut lease, &jobs).await.err().into_iter().flatten());
+    }
+    let pages = butler.dir.join("api");
+    if let Ok(files) = sql::load_pages(&pages) {
+        wrong.extend(sql::refused(&mut lease, &files).await);
+        drop(lease);
+        match Pages::prepare(store, &pages).await {
+            Ok(pages) => wrong.extend(pages.tried().await?),
+            Err(told) => wrong.extend(told),
+        }
     }
     Ok(wrong.into_iter().map(|e| mistake(butler, &e.file, Some(e.line), e.problem, "")).collect())
 }

@@ -46,7 +46,7 @@ pub(super) fn tool_name(file: &Path) -> Result<String, ToolFileError> {
     let name = file.file_stem().and_then(|s| s.to_str()).unwrap_or_default();
     let right = name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'.');
     if !right || name.is_empty() || name.len() > 64 {
-        let problem = "a tool's file is named like the tool: lower-case letters, digits and `_`".to_owned();
+        let problem = "the file is named in lower-case letters, digits and `_`, as the tool that it makes".to_owned();
         return Err(ToolFileError { file: file.to_owned(), line: 1, problem });
     }
     Ok(name.to_owned())

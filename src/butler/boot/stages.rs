@@ -32,7 +32,7 @@ use schedule::{Scheduler, SchedulerParts, schedule_tools, sync};
 use sessions::{Conductor, RECALL_WITHIN, Spawner, SpawnerParts, session_tools};
 use store::migrate::Chain;
 use store::{RunningQueue, Store};
-use tools::sql::prepare_jobs;
+use tools::sql::{Pages, prepare_jobs};
 use tools::{
     Auditor, Offered, Tool, ToolFileError, ToolSet, ToolSetBuilder, core_tools, finding_tools, note_tools, skill_tools,
 };
@@ -221,6 +221,7 @@ impl Booting<'_> {
         let limits = &services.config.schedules;
         phases.run("schedule sync", sync(&services.db, store, name, &config.schedules, own, &zone, limits)).await?;
         let jobs = jobs(config, store, modules).await;
+        let pages = pages(config, store, modules).await;
         let module_jobs = modules.jobs();
         let core = Arc::new(Core {
             gate: gate.clone(),
@@ -228,6 +229,7 @@ impl Booting<'_> {
             config: config.clone(),
             spawner: bound.spawner.clone(),
             modules: modules.states(),
+            pages,
             port,
             up_since: Instant::now(),
         });
@@ -440,16 +442,35 @@ fn address(services: &HouseholdServices, config: &ButlerConfig) -> SocketAddr {
     SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)
 }
 
-/// The jobs in `roster/<butler>/jobs/`. A wrong one is a fault of the roster's own module, where there is one.
+/// The jobs in `roster/<butler>/jobs/`.
 async fn jobs(config: &ButlerConfig, store: &store::Store, modules: &mut Modules) -> Jobs {
-    let name = config.name.as_str();
     let prepared = async {
         let mut lease = store.tenant(&TenantId::owner()).await.map_err(|e| e.to_string())?;
-        let wrong = |list: Vec<ToolFileError>| list.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-        prepare_jobs(&mut lease, &config.dir.join("jobs")).await.map_err(wrong)
+        prepare_jobs(&mut lease, &config.dir.join("jobs")).await.map_err(told)
     };
-    prepared.await.inspect_err(|why| {
-        tracing::error!(butler = name, "jobs can't be used: {why}");
+    blamed("jobs", prepared.await, config, modules)
+}
+
+/// The pages in `roster/<butler>/api/`.
+async fn pages(config: &ButlerConfig, store: &store::Store, modules: &mut Modules) -> Result<Pages, String> {
+    let prepared = Pages::prepare(store, &config.dir.join("api")).await.map_err(told);
+    blamed("pages", prepared, config, modules)
+}
+
+fn told(wrong: Vec<ToolFileError>) -> String {
+    wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+/// Wrong files are a fault of the roster's own module, where there is one.
+fn blamed<T>(
+    what: &str,
+    prepared: Result<T, String>,
+    config: &ButlerConfig,
+    modules: &mut Modules,
+) -> Result<T, String> {
+    let name = config.name.as_str();
+    prepared.inspect_err(|why| {
+        tracing::error!(butler = name, "{what} can't be used: {why}");
         if modules.has(name) {
             modules.blame(name, Phase::Tools, why.clone());
         }

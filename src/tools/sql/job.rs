@@ -5,20 +5,20 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::types::ToSql;
 
 use super::header::{Notify, Then, Use};
-use super::tool::{Functions, MAX_ROWS, SqlTool, functions, load_dir};
-use super::values::{TextParam, row_object, shows};
+use super::tool::{Functions, MAX_ROWS, Parameter, SqlTool, bound, functions, load_dir};
+use super::values::row_object;
 use crate::ToolFileError;
-use crate::definition::{ArgumentsError, Definition, Meta};
+use crate::definition::{ArgumentsError, Definition};
 use base::{Label, Seen, TenantId};
 use store::{Lease, Store, StoreError, describe};
 
 /// A job of a butler's directory, prepared.
 pub struct SqlJob {
     sql: String,
-    params: Vec<(String, Type, Option<Value>)>,
+    params: Vec<Parameter>,
     arguments: Definition,
     then: Then,
 }
@@ -88,24 +88,12 @@ impl SqlTool {
         }
         Ok(())
     }
-
-    fn arguments(&self) -> Result<Definition, ToolFileError> {
-        let header = &self.header;
-        Definition::new(&self.name, &header.description, header.schema.clone(), Meta::read())
-            .map_err(|e| self.fail(1, e.to_string()))
-    }
 }
 
 async fn prepare(lease: &mut Lease, file: SqlTool, functions: &Functions) -> Result<SqlJob, ToolFileError> {
     file.checked(file.statement.functions.iter().any(|f| functions.volatile.contains(f)))?;
     let statement = lease.prepare(&file.statement.sql).await.map_err(|e| file.db_error(&e))?;
-    for column in statement.columns() {
-        if !shows(column.type_()) {
-            let problem =
-                format!("column {}: the type {} can't be shown; cast it to text", column.name(), column.type_());
-            return Err(file.fail(file.header.begin(), problem));
-        }
-    }
+    file.can_be_shown(statement.columns())?;
     let Some(then) = file.header.then.clone() else {
         return Err(file.fail(1, "a job has either notify or prompt: what is done with its rows"));
     };
@@ -118,9 +106,7 @@ async fn prepare(lease: &mut Lease, file: SqlTool, functions: &Functions) -> Res
         }
     }
     let arguments = file.arguments()?;
-    let default = |name: &str| file.header.args.iter().find(|(a, _)| a == name).and_then(|(_, d)| d.clone());
-    let types = statement.params().iter().cloned();
-    let params = file.statement.params.iter().zip(types).map(|(name, ty)| (name.clone(), ty, default(name))).collect();
+    let params = file.parameters(statement.params());
     Ok(SqlJob { sql: file.statement.sql, params, arguments, then })
 }
 
@@ -139,11 +125,7 @@ impl SqlJob {
     ) -> Result<(Vec<Map<String, Value>>, Label), JobError> {
         let mut args = args.and_then(Value::as_object).cloned().unwrap_or_default();
         self.arguments.validate(&mut args).map_err(JobError::Arguments)?;
-        let values: Vec<TextParam> = self
-            .params
-            .iter()
-            .map(|(name, ty, default)| TextParam::new(args.get(name).or(default.as_ref()), ty))
-            .collect();
+        let values = bound(&self.params, &args);
         let params: Vec<&(dyn ToSql + Sync)> = values.iter().map(|v| v as &(dyn ToSql + Sync)).collect();
         let seen = Arc::new(Seen::default());
         let mut lease = store.tenant(tenant).await?.telling(&seen);

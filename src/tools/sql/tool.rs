@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
+use tokio_postgres::Column;
 use tokio_postgres::error::{DbError, ErrorPosition};
 use tokio_postgres::types::{ToSql, Type};
 
@@ -12,7 +13,7 @@ use super::statement::Statement;
 use super::values::{TextParam, row_object, row_value, shows};
 use crate::ToolFileError;
 use crate::call::{ToolCall, ToolError};
-use crate::definition::{Definition, Effect};
+use crate::definition::{Definition, Effect, Meta};
 use crate::header_parts::{load, tool_name};
 use crate::tool::{Tool, handler};
 use store::lexer::{forbidden, line_of};
@@ -22,7 +23,7 @@ use store::{Lease, StoreError, describe};
 #[derive(Debug)]
 pub struct SqlTool {
     pub(super) name: String,
-    file: PathBuf,
+    pub(super) file: PathBuf,
     pub(super) header: Header,
     pub(super) statement: Statement,
 }
@@ -32,7 +33,7 @@ pub(super) const MAX_ROWS: usize = 1000;
 
 impl SqlTool {
     /// Reads one file's text.
-    fn parse(file: &Path, text: &str, of: Use) -> Result<Self, ToolFileError> {
+    pub(super) fn parse(file: &Path, text: &str, of: Use) -> Result<Self, ToolFileError> {
         let fail = |line: usize, problem: String| ToolFileError { file: file.to_owned(), line, problem };
         let name = tool_name(file)?;
         let header = Header::parse(text, of).map_err(|(line, p)| fail(line, p))?;
@@ -73,6 +74,37 @@ impl SqlTool {
         };
         self.fail(self.header.lines + line, describe(e))
     }
+}
+
+/// A parameter of a statement: its name, its type and what stands for it where nothing is given.
+pub(super) type Parameter = (String, Type, Option<Value>);
+
+impl SqlTool {
+    /// Whether rows of these columns can be shown.
+    pub(super) fn can_be_shown(&self, columns: &[Column]) -> Result<(), ToolFileError> {
+        let Some(column) = columns.iter().find(|column| !shows(column.type_())) else { return Ok(()) };
+        let problem = format!("column {}: the type {} can't be shown; cast it to text", column.name(), column.type_());
+        Err(self.fail(self.header.begin(), problem))
+    }
+
+    /// The parameters of the prepared statement, in their order.
+    pub(super) fn parameters(&self, types: &[Type]) -> Vec<Parameter> {
+        let default = |name: &str| self.header.args.iter().find(|(a, _)| a == name).and_then(|(_, d)| d.clone());
+        let params = self.statement.params.iter().zip(types.iter().cloned());
+        params.map(|(name, ty)| (name.clone(), ty, default(name))).collect()
+    }
+
+    /// The arguments, to check what is given for them.
+    pub(super) fn arguments(&self) -> Result<Definition, ToolFileError> {
+        let header = &self.header;
+        Definition::new(&self.name, &header.description, header.schema.clone(), Meta::read())
+            .map_err(|e| self.fail(1, e.to_string()))
+    }
+}
+
+/// The values of a statement's parameters, as they are bound.
+pub(super) fn bound(params: &[Parameter], args: &Map<String, Value>) -> Vec<TextParam> {
+    params.iter().map(|(name, ty, default)| TextParam::new(args.get(name).or(default.as_ref()), ty)).collect()
 }
 
 /// Reads every `*.sql` of a tools directory, in the order of the names. All mistakes are returned, not only the first.
@@ -127,13 +159,7 @@ async fn prepare_one(lease: &mut Lease, mut tool: SqlTool, functions: &Functions
         let line = tool.header.line_of("returns");
         return Err(tool.fail(line, "the statement returns nothing; add RETURNING, or say `returns: none`"));
     }
-    for column in columns {
-        if !shows(column.type_()) {
-            let problem =
-                format!("column {}: the type {} can't be shown; cast it to text", column.name(), column.type_());
-            return Err(tool.fail(tool.header.begin(), problem));
-        }
-    }
+    tool.can_be_shown(columns)?;
     let calls = |list: &[String]| tool.statement.functions.iter().any(|f| list.contains(f));
     let calls_volatile = calls(&functions.volatile);
     let calls_own = calls(&functions.own);
@@ -152,18 +178,10 @@ async fn prepare_one(lease: &mut Lease, mut tool: SqlTool, functions: &Functions
         Definition::new(&tool.name, &tool.header.description, tool.header.schema.clone(), tool.header.meta.clone())
             .map_err(|e| tool.fail(1, e.to_string()))?
             .with_examples(std::mem::take(&mut tool.header.examples));
+    let params = tool.parameters(statement.params());
     let run = Arc::new(Runner {
         sql: tool.statement.sql,
-        params: tool
-            .statement
-            .params
-            .into_iter()
-            .zip(statement.params().iter().cloned())
-            .map(|(name, ty)| {
-                let default = tool.header.args.iter().find(|(a, _)| *a == name).and_then(|(_, d)| d.clone());
-                (name, ty, default)
-            })
-            .collect(),
+        params,
         returns: tool.header.returns,
         writes: effect != Effect::None,
         calls_own,
@@ -180,7 +198,7 @@ async fn prepare_one(lease: &mut Lease, mut tool: SqlTool, functions: &Functions
 /// A prepared tool at work.
 struct Runner {
     sql: String,
-    params: Vec<(String, Type, Option<Value>)>,
+    params: Vec<Parameter>,
     returns: Returns,
     writes: bool,
     /// Calls functions of the household's own, whose bodies nobody here has read.
@@ -189,11 +207,7 @@ struct Runner {
 
 impl Runner {
     async fn run(&self, call: ToolCall) -> Result<Value, ToolError> {
-        let values: Vec<TextParam> = self
-            .params
-            .iter()
-            .map(|(name, ty, default)| TextParam::new(call.args.get(name).or(default.as_ref()), ty))
-            .collect();
+        let values = bound(&self.params, &call.args);
         let params: Vec<&(dyn ToSql + Sync)> = values.iter().map(|v| v as &(dyn ToSql + Sync)).collect();
         let mut lease = call.lease().await?;
         let rows = if self.writes {
@@ -231,7 +245,7 @@ impl Runner {
 }
 
 /// What the data or a RAISE of the butler's own functions refuses is the trade's answer, not a failure.
-fn refusal(e: tokio_postgres::Error) -> ToolError {
+pub(super) fn refusal(e: tokio_postgres::Error) -> ToolError {
     let Some(db) = e.as_db_error() else {
         return ToolError::Store(StoreError::Query { step: "running the tool", source: e });
     };
