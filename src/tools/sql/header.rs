@@ -195,7 +195,9 @@ impl Header {
         let before = text[..lead].matches('\n').count();
         let lines = before + yaml.matches('\n').count();
         let head = &text[..text.len() - sql.len()];
-        let mut raw: Raw = serde_saphyr::from_str(yaml).map_err(|e| {
+        // In what is drawn `y` and `n` are names, and not what they once were in YAML.
+        let options = serde_saphyr::options! { strict_booleans: of == Use::Page };
+        let mut raw: Raw = serde_saphyr::from_str_with_options(yaml, options).map_err(|e| {
             let line = e.location().map_or(1, |l| usize::try_from(l.line()).unwrap_or(1));
             (before + line, format!("the header can't be read: {}", reason(&e.to_string())))
         })?;
@@ -264,6 +266,7 @@ impl Header {
 mod tests {
     use serde_json::json;
 
+    use super::super::card::CardKind;
     use super::*;
 
     #[test]
@@ -329,6 +332,8 @@ mod tests {
             assert!(problem.contains(word), "{more}: {problem}");
             assert_eq!(at, line, "{more}: {problem}");
         }
+        let drawn = page(&get("card: {kind: bar, title: T, x: n, y: [y, on]}")).unwrap().page.unwrap().card;
+        assert!(matches!(drawn.unwrap().shows, CardKind::Bar { x, y, .. } if x == "n" && y == ["y", "on"]));
         assert!(page(&get(&format!("{card}\nargs:\n  days: {{type: integer, default: 7}}"))).is_ok());
         let tool = Header::parse(&head("path: p"), Use::Tool).unwrap_err();
         assert!(tool.1.contains("are for pages"), "{tool:?}");
