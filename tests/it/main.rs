@@ -20,6 +20,7 @@ mod backup;
 mod backup_schedule;
 mod broken;
 mod budgets;
+mod butler_pages;
 mod calls;
 mod canary;
 mod canary_channels;

@@ -1,5 +1,6 @@
 /*---
-description: The budgets of the running periods: what was set, what was spent, and how many days are left.
+description: >-
+  The budgets of the running periods: what was set, what was spent, and how many days are left.
 method: get
 path: budgets
 returns: rows

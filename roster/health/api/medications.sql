@@ -1,5 +1,6 @@
 /*---
-description: What is taken: dosage, the next dose that is due, and what is left of the stock.
+description: >-
+  What is taken: dosage, the next dose that is due, and what is left of the stock.
 method: get
 path: medications
 args:

@@ -1,5 +1,6 @@
 /*---
-description: Gifts: ideas, and what was bought and given.
+description: >-
+  Gifts: ideas, and what was bought and given.
 method: get
 path: gifts
 args:
