@@ -37,7 +37,13 @@ fn garden() -> Household {
         "SELECT count(*) AS plants FROM plants;",
     );
     let many = page("many", "returns: rows\n", "SELECT n FROM generate_series(1, 2500) n ORDER BY n");
-    let refuses = page("refuses", "returns: row\n", "SELECT 1 / count(*) AS n FROM plants WHERE name = 'none'");
+    let share = page("share", "args:\n  by: {type: integer, default: 1}\nreturns: row\n", "SELECT 1 / :by::int AS n");
+    // Nothing but its run shows that it writes, and it needs a parameter, so that nobody tries it.
+    let sly = page(
+        "sly",
+        "args:\n  go: {type: boolean, required: true}\nreturns: row\n",
+        "SELECT sly() AS n WHERE :go::boolean",
+    );
     Household::few()
         .butler("garden", GARDEN)
         .write("garden/migrations/001_plants.sql", ROWS)
@@ -45,7 +51,8 @@ fn garden() -> Household {
         .write("garden/api/a_plants.sql", &plants)
         .write("garden/api/b_count.sql", &count)
         .write("garden/api/c_many.sql", &many)
-        .write("garden/api/d_refuses.sql", &refuses)
+        .write("garden/api/d_share.sql", &share)
+        .write("garden/api/e_sly.sql", &sly)
 }
 
 fn token(household: &Household, more: &[&str]) -> String {
@@ -82,7 +89,7 @@ async fn a_page_is_shown_to_those_who_may_look() {
     let owner = daemon.token();
     let (status, list) = look(&daemon, &owner, "garden/", &[]).await;
     let paths: Vec<&str> = list["data"].as_array().expect("pages").iter().filter_map(|p| p["path"].as_str()).collect();
-    assert_eq!((status, paths), (200, vec!["plants", "plants/count", "many", "refuses"]), "{list}");
+    assert_eq!((status, paths), (200, vec!["plants", "plants/count", "many", "share", "sly"]), "{list}");
     let first = &list["data"][0];
     assert_eq!(first["card"], json!({"kind": "table", "title": "Plants", "columns": ["name", "bed"]}), "{first}");
     assert_eq!(first["columns"], json!(["name", "bed", "kg"]), "{first}");
@@ -112,7 +119,9 @@ async fn a_page_is_shown_to_those_who_may_look() {
         ("garden/plants", &[("limit", "1"), ("limit", "2")], (400, "invalid_arguments")),
         ("garden/plants", &[("least", "much")], (400, "invalid_arguments")),
         ("garden/plants/count", &[("bed", "herbs")], (400, "invalid_arguments")),
-        ("garden/refuses", &[], (400, "invalid_value")),
+        ("garden/share", &[("by", "0")], (400, "invalid_value")),
+        ("garden/sly", &[("go", "true")], (400, "read_only")),
+        ("garden/sly", &[], (400, "invalid_arguments")),
         ("garden/plant", &[], (404, "not_found")),
         ("garden/plants/", &[], (404, "not_found")),
         ("gardens/plants", &[], (404, "unknown_butler")),
@@ -193,7 +202,7 @@ async fn a_reload_takes_up_pages_and_keeps_them_from_mistakes() {
         list.iter().find(|b| b["name"] == "garden").cloned().unwrap_or_else(|| panic!("{done}"))
     };
     let beds = page("beds", "returns: rows\n", "SELECT DISTINCT bed FROM plants ORDER BY bed");
-    let household = household.write("garden/api/e_beds.sql", &beds);
+    let household = household.write("garden/api/f_beds.sql", &beds);
     let done = reload(&household);
     assert_eq!((done["change"].as_str(), done["state"].as_str()), (Some("changed"), Some("up")), "{done}");
     assert_eq!(
@@ -205,11 +214,11 @@ async fn a_reload_takes_up_pages_and_keeps_them_from_mistakes() {
         )
     );
     // What only a database can tell: there is no such column.
-    let household = household.write("garden/api/e_beds.sql", &beds.replace("DISTINCT bed", "DISTINCT bad"));
+    let household = household.write("garden/api/f_beds.sql", &beds.replace("DISTINCT bed", "DISTINCT bad"));
     let done = reload(&household);
     let told = done["error"].as_str().unwrap_or_default();
     assert_eq!(done["change"], "kept", "{done}");
-    assert!(told.contains("garden/api/e_beds.sql:6") && told.contains("bad"), "{done}");
+    assert!(told.contains("garden/api/f_beds.sql:6") && told.contains("bad"), "{done}");
     assert_eq!(look(&daemon, &owner, "garden/beds", &[]).await.0, 200, "the former one is shown");
 }
 
@@ -298,7 +307,7 @@ async fn check_refuses_what_writes_and_what_can_not_be_drawn() {
     let household = garden().write("garden/api/sly.sql", &page("s", rows, "SELECT sly() AS n"));
     let (code, found) = told(&household);
     assert_eq!(code, 2, "{found:#?}");
-    find(&found, "sly.sql:7", "read-only transaction");
+    find(&found, "sly.sql:7", "pages only read");
 }
 
 /// A day so many days from now, as the owner's calendar has it within a day.

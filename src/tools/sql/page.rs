@@ -1,16 +1,17 @@
 //! A butler's pages: statements that only read, for people to look at, and the cards of them.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 
 use super::card::Card;
-use super::header::{PageHead, Returns, Use};
-use super::tool::{Functions, MAX_ROWS, Parameter, SqlTool, bound, functions, load_dir, refusal};
+use super::header::{PageHead, Returns};
+use super::page_files::load_pages;
+use super::tool::{Functions, MAX_ROWS, Parameter, SqlTool, bound, functions, refusal};
 use super::values::row_object;
 use crate::ToolFileError;
 use crate::call::ToolError;
@@ -104,38 +105,6 @@ fn value_of(word: &str, schema: &Value) -> Value {
         _ => true,
     };
     read.filter(as_read).unwrap_or_else(|| word.into())
-}
-
-/// Reads the pages of a directory. All mistakes are returned, not only the first.
-pub fn load_pages(dir: &Path) -> Result<Vec<SqlTool>, Vec<ToolFileError>> {
-    let pages = load_dir(dir, Use::Page)?;
-    let wrong = mistakes(&pages);
-    if wrong.is_empty() { Ok(pages) } else { Err(wrong) }
-}
-
-/// What is wrong with pages, each by itself and beside the others.
-fn mistakes(pages: &[SqlTool]) -> Vec<ToolFileError> {
-    let mut wrong = Vec::new();
-    let mut taken: BTreeMap<&str, &SqlTool> = BTreeMap::new();
-    for page in pages {
-        if page.statement.writes {
-            wrong.push(page.fail(page.header.begin(), "a page only reads; changes go through tools"));
-        }
-        let Some(head) = &page.header.page else { continue };
-        if let Some(other) = taken.insert(&head.path, page) {
-            let problem = format!("path: {} is the path of {}.sql already", head.path, other.name);
-            wrong.push(page.fail(page.header.line_of("path"), problem));
-        }
-        let returns = page.header.returns;
-        let one = head.card.as_ref().map(Card::is_of_one_row);
-        if let Some(one) = one
-            && one == (returns == Returns::Rows)
-        {
-            let wanted = if one { "one row: `returns: row`" } else { "rows: `returns: rows`" };
-            wrong.push(page.fail(page.header.line_of("returns"), format!("returns: this card shows {wanted}")));
-        }
-    }
-    wrong
 }
 
 /// A page, prepared.
@@ -285,6 +254,11 @@ impl SqlPage {
         let found = lease.query_read_only_within(&self.sql, &params, WITHIN).await;
         // A function may have changed the connection's settings; the next lease sets its own again.
         lease.forget_scope();
+        let writes = |e: &tokio_postgres::Error| e.code() == Some(&SqlState::READ_ONLY_SQL_TRANSACTION);
+        if found.as_ref().err().is_some_and(writes) {
+            let message = "The page would change something, and pages only read. Nothing was changed.".to_owned();
+            return Err(PageError::Refused { code: "read_only", message });
+        }
         let found = found.map_err(|e| match refusal(e) {
             ToolError::Refused { code: "timeout", .. } => PageError::TooSlow,
             ToolError::Refused { code, message } => PageError::Refused { code, message },
@@ -306,33 +280,6 @@ impl SqlPage {
 mod tests {
     use super::*;
     use serde_json::json;
-
-    fn problems(files: &[(&str, &str)]) -> Vec<String> {
-        let parse = |(name, text): &(&str, &str)| SqlTool::parse(Path::new(name), text, Use::Page).unwrap();
-        let pages: Vec<SqlTool> = files.iter().map(parse).collect();
-        mistakes(&pages).iter().map(ToString::to_string).collect()
-    }
-
-    #[test]
-    fn what_writes_and_what_stands_in_anothers_place_is_told() {
-        let page = |path: &str, sql: &str| {
-            format!("/*---\ndescription: d\nmethod: get\npath: {path}\nreturns: rows\n---*/\n{sql}")
-        };
-        let read = page("a", "SELECT 1 AS n");
-        assert_eq!(problems(&[("a.sql", &read)]), Vec::<String>::new());
-        for writes in [
-            "INSERT INTO t VALUES (1) RETURNING a",
-            "WITH x AS (UPDATE t SET a = 1 RETURNING a) SELECT a FROM x",
-            "SELECT a FROM t FOR UPDATE",
-        ] {
-            let told = problems(&[("w.sql", &page("w", writes))]);
-            assert_eq!(told, ["w.sql:7: a page only reads; changes go through tools"], "{writes}");
-        }
-        let twice = problems(&[("a.sql", &read), ("b.sql", &read)]);
-        assert_eq!(twice, ["b.sql:4: path: a is the path of a.sql already"]);
-        let card = read.replace("returns: rows", "returns: rows\ncard: {kind: number, title: T, value: n}");
-        assert_eq!(problems(&[("c.sql", &card)]), ["c.sql:5: returns: this card shows one row: `returns: row`"]);
-    }
 
     #[test]
     fn words_become_values_of_their_parameters_types() {
