@@ -291,6 +291,8 @@ async fn check_refuses_what_writes_and_what_can_not_be_drawn() {
         .write("garden/api/column.sql", &page("c", rows, "SELECT name,\n  bad FROM plants"))
         .write("garden/api/card.sql", &page("k", &card("kind: table, columns: [name, bad]"), "SELECT name FROM plants"))
         .write("garden/api/line.sql", &page("g", &card("kind: line, x: name, y: kg"), "SELECT name, kg FROM plants"))
+        .write("garden/api/same.sql", &page("n", rows, "SELECT name, bed AS name FROM plants"))
+        .write("garden/api/plan.sql", &page("p", rows, "EXPLAIN SELECT 1"))
         .write("garden/api/tokens.sql", &page("t", rows, "SELECT id FROM shared.tokens"));
     let (code, found) = told(&household);
     assert_eq!(code, 2, "{found:#?}");
@@ -299,6 +301,8 @@ async fn check_refuses_what_writes_and_what_can_not_be_drawn() {
         ("column.sql:8", "\"bad\" does not exist"),
         ("card.sql:6", "card.columns: there is no column bad; the statement has name"),
         ("line.sql:6", "card.x: the column name is of the type text, and here days, moments or numbers are drawn"),
+        ("same.sql:7", "two columns are called name"),
+        ("plan.sql:7", "a page is one SELECT"),
         ("tokens.sql:7", "the butler's role may not run it"),
     ] {
         find(&found, begin, words);

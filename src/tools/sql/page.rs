@@ -210,7 +210,19 @@ async fn prepare_one(
         );
         return Err(file.fail(begin, problem));
     }
-    let statement = lease.prepare(&file.statement.sql).await.map_err(|e| file.db_error(&e))?;
+    // One row more than is shown tells whether there are more. On lines of its own, because the statement may end with a
+    // comment.
+    let most = if file.header.returns == Returns::Rows { MAX_ROWS + 1 } else { 1 };
+    let sql = format!("SELECT * FROM (\n{}\n) page LIMIT {most}", file.statement.sql);
+    let statement = match lease.prepare(&sql).await {
+        Ok(statement) => statement,
+        Err(e) => {
+            // By itself it says where it is wrong, unless it is only wrong for a page.
+            lease.prepare(&file.statement.sql).await.map_err(|e| file.db_error(&e))?;
+            let problem = format!("a page is one SELECT, or WITH and a SELECT ({})", describe(&e));
+            return Err(file.fail(begin, problem));
+        }
+    };
     file.can_be_shown(statement.columns())?;
     let columns: Vec<(&str, &Type)> = statement.columns().iter().map(|c| (c.name(), c.type_())).collect();
     if let Some((twice, _)) =
@@ -225,15 +237,6 @@ async fn prepare_one(
     if let Some(card) = &card {
         let told = card.check(&columns);
         told.map_err(|(key, why)| file.fail(file.header.line_in("card", key), format!("card.{key}: {why}")))?;
-    }
-    // One row more than is shown tells whether there are more. On lines of its own, because the statement may end with a
-    // comment.
-    let most = if file.header.returns == Returns::Rows { MAX_ROWS + 1 } else { 1 };
-    let sql = format!("SELECT * FROM (\n{}\n) page LIMIT {most}", file.statement.sql);
-    if let Err(e) = lease.prepare(&sql).await {
-        return Err(
-            file.fail(begin, format!("a page is one SELECT or WITH … SELECT that only reads ({})", describe(&e)))
-        );
     }
     let about = ButlerPage {
         path,
