@@ -12,8 +12,8 @@ use modules::ModuleStates;
 use schedule::Scheduler;
 use serde_json::{Map, Value};
 use sessions::{Preview, SessionResult, Spawner, Trigger, TriggerError};
-use tools::ToolSet;
 use tools::sql::{ButlerPage, PageError, PageRows, Pages};
+use tools::{ToolFileError, ToolSet};
 
 /// What a running butler's tools and handles work with.
 pub(super) struct Core {
@@ -23,7 +23,7 @@ pub(super) struct Core {
     pub modules: ModuleStates,
     pub gate: ApprovalGate,
     /// Its own pages; the error: what is wrong with their files.
-    pub pages: Result<Pages, String>,
+    pub pages: Result<Pages, Vec<ToolFileError>>,
     /// The port really bound.
     pub port: u16,
     pub up_since: Instant,
@@ -77,7 +77,8 @@ impl Butler {
     }
 
     fn own_pages(&self) -> Result<&Pages, PageError> {
-        self.core.pages.as_ref().map_err(|why| PageError::Broken(why.clone()))
+        let told = |wrong: &Vec<ToolFileError>| wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+        self.core.pages.as_ref().map_err(|wrong| PageError::Broken(told(wrong)))
     }
 
     /// The port that its MCP server listens on.

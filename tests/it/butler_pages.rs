@@ -218,7 +218,7 @@ async fn a_reload_takes_up_pages_and_keeps_them_from_mistakes() {
     let done = reload(&household);
     let told = done["error"].as_str().unwrap_or_default();
     assert_eq!(done["change"], "kept", "{done}");
-    assert!(told.contains("garden/api/f_beds.sql:6") && told.contains("bad"), "{done}");
+    assert!(told.contains("garden/api/f_beds.sql:7") && told.contains("bad"), "{done}");
     assert_eq!(look(&daemon, &owner, "garden/beds", &[]).await.0, 200, "the former one is shown");
 }
 

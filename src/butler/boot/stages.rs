@@ -446,35 +446,32 @@ fn address(services: &HouseholdServices, config: &ButlerConfig) -> SocketAddr {
 async fn jobs(config: &ButlerConfig, store: &store::Store, modules: &mut Modules) -> Jobs {
     let prepared = async {
         let mut lease = store.tenant(&TenantId::owner()).await.map_err(|e| e.to_string())?;
-        prepare_jobs(&mut lease, &config.dir.join("jobs")).await.map_err(told)
+        prepare_jobs(&mut lease, &config.dir.join("jobs")).await.map_err(|wrong| told(&wrong))
     };
-    blamed("jobs", prepared.await, config, modules)
+    prepared.await.inspect_err(|why| blame("jobs", why, config, modules))
 }
 
 /// The pages in `roster/<butler>/api/`.
-async fn pages(config: &ButlerConfig, store: &store::Store, modules: &mut Modules) -> Result<Pages, String> {
-    let prepared = Pages::prepare(store, &config.dir.join("api")).await.map_err(told);
-    blamed("pages", prepared, config, modules)
+async fn pages(
+    config: &ButlerConfig,
+    store: &store::Store,
+    modules: &mut Modules,
+) -> Result<Pages, Vec<ToolFileError>> {
+    let prepared = Pages::prepare(store, &config.dir.join("api")).await;
+    prepared.inspect_err(|wrong| blame("pages", &told(wrong), config, modules))
 }
 
-fn told(wrong: Vec<ToolFileError>) -> String {
+fn told(wrong: &[ToolFileError]) -> String {
     wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
 /// Wrong files are a fault of the roster's own module, where there is one.
-fn blamed<T>(
-    what: &str,
-    prepared: Result<T, String>,
-    config: &ButlerConfig,
-    modules: &mut Modules,
-) -> Result<T, String> {
+fn blame(what: &str, why: &str, config: &ButlerConfig, modules: &mut Modules) {
     let name = config.name.as_str();
-    prepared.inspect_err(|why| {
-        tracing::error!(butler = name, "{what} can't be used: {why}");
-        if modules.has(name) {
-            modules.blame(name, Phase::Tools, why.clone());
-        }
-    })
+    tracing::error!(butler = name, "{what} can't be used: {why}");
+    if modules.has(name) {
+        modules.blame(name, Phase::Tools, why.to_owned());
+    }
 }
 
 /// The butler, as the switchboard knows it.
