@@ -33,7 +33,7 @@ impl Inbound<'_> {
         }
         let place = request.uri().path().trim_start_matches("/api/butlers/");
         let (name, path) = place.split_once('/').unwrap_or((place, ""));
-        let rpc = Rpc { supervisor: self.supervisor.clone() };
+        let rpc = Rpc::new(self.supervisor.clone());
         let butler = match rpc.butler(self.grant, name).await {
             Ok(butler) => butler,
             Err(failure) => return refused(&failure),

@@ -9,8 +9,8 @@ use jsonrpsee::server::Methods;
 
 use super::rpc::Rpc;
 use super::{
-    approvals, audit, contacts, deliveries, ids, inbox, live, login, models, schedule_edits, schedules, secrets,
-    services, sessions, timeline, tokens, undo, work,
+    approvals, audit, contacts, deliveries, ids, inbox, live, local_answers, login, looks, models, schedule_edits,
+    schedule_week, schedules, secrets, services, sessions, timeline, tokens, undo, work,
 };
 
 /// All calls that this port answers.
@@ -23,8 +23,11 @@ pub(super) fn all(rpc: &Rpc) -> Result<Methods, RegisterMethodError> {
     all.merge(live::EventsApiServer::into_rpc(rpc.clone()))?;
     all.merge(schedules::SchedulesApiServer::into_rpc(rpc.clone()))?;
     all.merge(schedule_edits::ScheduleEditsApiServer::into_rpc(rpc.clone()))?;
+    all.merge(schedule_week::ScheduleWeekApiServer::into_rpc(rpc.clone()))?;
     all.merge(inbox::InboxApiServer::into_rpc(rpc.clone()))?;
     all.merge(login::LoginApiServer::into_rpc(rpc.clone()))?;
+    all.merge(local_answers::LocalAnswersApiServer::into_rpc(rpc.clone()))?;
+    all.merge(looks::LooksApiServer::into_rpc(rpc.clone()))?;
     all.merge(ids::IdsApiServer::into_rpc(rpc.clone()))?;
     all.merge(models::ModelsApiServer::into_rpc(rpc.clone()))?;
     all.merge(approvals::ApprovalsApiServer::into_rpc(rpc.clone()))?;

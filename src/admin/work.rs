@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::failure::Failure;
 use super::rights::Need;
 use super::rpc::{Rpc, may, to_its_end};
-use access::Grant;
+use access::{Caller, Grant};
 use butler::Butler;
 use sessions::{Preview, SessionResult, Trigger};
 use tools::{Effect, Reply};
@@ -113,6 +113,18 @@ impl Rpc {
         tool: &str,
         args: Map<String, Value>,
     ) -> Result<ToolAnswer, Failure> {
+        self.run_tool_as(grant, self.caller(grant), butler, tool, args).await
+    }
+
+    /// The same for a request that is known already.
+    pub(super) async fn run_tool_as(
+        &self,
+        grant: &Grant,
+        caller: Caller,
+        butler: &Butler,
+        tool: &str,
+        args: Map<String, Value>,
+    ) -> Result<ToolAnswer, Failure> {
         let (tools, name) = (butler.tools().clone(), butler.name().clone());
         let unknown =
             || Failure::new("unknown_tool", format!("{name} has no tool `{tool}`. See: butlerd tool list {name}"));
@@ -122,7 +134,6 @@ impl Rpc {
         if !grant.allows(tool) {
             return Err(Failure::forbidden(format!("This token's list lacks the tool `{tool}`.")));
         }
-        let caller = self.caller(grant);
         let cancelled = CancellationToken::new();
         let gone = cancelled.clone().drop_guard();
         let tool_name = tool.to_owned();

@@ -7,7 +7,7 @@ use super::services::HouseholdServices;
 use access::Caller;
 use approvals::ApprovalGate;
 use base::{ButlerName, SessionId};
-use config::ButlerConfig;
+use config::{ButlerConfig, Skill};
 use modules::ModuleStates;
 use schedule::Scheduler;
 use serde_json::{Map, Value};
@@ -79,6 +79,17 @@ impl Butler {
     fn own_pages(&self) -> Result<&Pages, PageError> {
         let told = |wrong: &Vec<ToolFileError>| wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
         self.core.pages.as_ref().map_err(|wrong| PageError::Broken(told(wrong)))
+    }
+
+    /// Its skills, each with whether it is the household's.
+    pub fn skills(&self) -> impl Iterator<Item = (&Skill, bool)> {
+        let config = &self.core.config;
+        config.skills.iter().map(|skill| (skill, config.shared_skills.contains(&skill.name)))
+    }
+
+    /// What its files say of a module, defaults left out.
+    pub fn module_settings(&self, module: &str) -> Option<&serde_json::Value> {
+        self.core.config.modules.get(module)
     }
 
     /// The port that its MCP server listens on.

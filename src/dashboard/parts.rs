@@ -15,7 +15,7 @@ pub(super) enum Tone {
 }
 
 impl Tone {
-    fn class(self) -> &'static str {
+    pub fn class(self) -> &'static str {
         match self {
             Tone::Good => "good",
             Tone::Busy => "busy",

@@ -1,16 +1,21 @@
 //! What people are shown of schedules, and how one is named on a command line.
 
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::actor::Scheduler;
-use super::show::{run, show, traced_run};
-use super::sql::{self, open_runs, runs_of, source_of_sessions, traced, with_last_runs};
+use super::show::{mark, run, show, traced_run};
+use super::sql::{self, TaskRow, marks, open_runs, runs_of, source_of_sessions, traced, with_last_runs};
 use base::{IdBeginning, TenantId};
 use store::StoreError;
 
 /// Runs that a trace is shown with.
 const TRACED: i64 = 200;
+/// Marks of one schedule in a calendar, of each kind.
+const MARKS: usize = 100;
 
 impl Scheduler {
     /// The tenant's schedules with their last runs; those named by an id, its beginning, or a name, if one is given.
@@ -24,6 +29,36 @@ impl Scheduler {
             shown
         });
         Ok(shown.collect())
+    }
+
+    /// The tenant's schedules with their `runs` from one moment to another and the `coming` times until then, of each at
+    /// most 100.
+    pub async fn calendar(&self, tenant: &TenantId, from: Timestamp, to: Timestamp) -> Result<Vec<Value>, StoreError> {
+        let worker = self.worker();
+        let mut lease = worker.store.tenant(tenant).await?;
+        let all = with_last_runs(&mut lease, &worker.pieces, None).await?;
+        let mut runs: BTreeMap<Uuid, Vec<Value>> = BTreeMap::new();
+        for run in marks(&mut lease, (from, to), MARKS as i64).await? {
+            runs.entry(run.task_id).or_default().push(mark(&run));
+        }
+        drop(lease);
+        let rows = all.into_iter().map(|(task, last)| {
+            let mut shown = show(&task);
+            shown["butler"] = json!(worker.butler.as_str());
+            shown["last"] = json!(last.as_ref().map(run));
+            shown["runs"] = json!(runs.remove(&task.id).unwrap_or_default());
+            shown["coming"] = json!(self.coming(&task, to));
+            shown
+        });
+        Ok(rows.collect())
+    }
+
+    /// When a schedule is due from its next time on, until a moment. None where it is paused or off.
+    fn coming(&self, task: &TaskRow, to: Timestamp) -> Vec<Timestamp> {
+        let next = task.next_run_at.filter(|_| task.enabled && task.paused_at.is_none());
+        let times = task.timing().times(self.worker().limits.min_interval.0).ok();
+        let following = |at: &Timestamp| times.as_ref().and_then(|times| times.next(*at));
+        std::iter::successors(next, following).take_while(|at| *at < to).take(MARKS).collect()
     }
 
     /// The tenant's runs at work and those that wait.

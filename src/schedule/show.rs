@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::sql::{RunShown, TaskRow, TracedRun};
+use super::sql::{RunMark, RunShown, TaskRow, TracedRun};
 use base::HumanDuration;
 
 fn period(ms: i64) -> String {
@@ -56,5 +56,13 @@ pub(super) fn traced_run(run: &TracedRun) -> Value {
         "schedule": run.name, "task_id": run.task_id, "fire_at": text(Some(run.fire_at)), "state": run.state,
         "reason": run.reason, "session_id": run.session_id, "begun_at": text(Some(run.created_at)),
         "finished_at": text(run.finished_at),
+    })
+}
+
+/// A run as a calendar marks it.
+pub(super) fn mark(run: &RunMark) -> Value {
+    json!({
+        "fire_at": text(Some(run.fire_at)), "until": text(run.until_at), "times": run.times, "more": run.more,
+        "cause": run.cause, "state": run.state, "reason": run.reason, "session_id": run.session_id,
     })
 }

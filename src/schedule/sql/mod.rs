@@ -17,7 +17,8 @@ pub use manual::{RequestedRun, request_run, request_run_of_house};
 pub(super) use pause::{pause, resume};
 pub(super) use runs::{Run, RunRows, TRIES};
 pub(super) use shown::{
-    IDS, RunShown, TracedRun, costs, listed, open_runs, runs_of, source_of_sessions, traced, with_last_runs,
+    IDS, RunMark, RunShown, TracedRun, costs, listed, marks, open_runs, runs_of, source_of_sessions, traced,
+    with_last_runs,
 };
 pub use shown::{SessionPieces, notices};
 pub(super) use task::TaskRow;

@@ -119,6 +119,35 @@ pub(crate) async fn runs_of(
     Ok(rows.iter().map(RunShown::from).collect())
 }
 
+store::row! {
+    /// A run as a calendar marks it.
+    pub(crate) struct RunMark {
+        pub task_id: Uuid,
+        pub fire_at: Timestamp,
+        pub until_at: Option<Timestamp>,
+        pub times: i32,
+        pub more: bool,
+        pub cause: String,
+        pub state: String,
+        pub reason: Option<String>,
+        pub session_id: Option<Uuid>,
+    }
+}
+
+/// The runs of all of a tenant's schedules whose times are from one moment to another: of each the newest, at most `most`.
+pub(crate) async fn marks(
+    lease: &mut Lease,
+    (from, to): (Timestamp, Timestamp),
+    most: i64,
+) -> Result<Vec<RunMark>, StoreError> {
+    let sql = "SELECT t.id AS task_id, r.* FROM scheduled_tasks t CROSS JOIN LATERAL (
+                   SELECT fire_at, until_at, times, more, cause, state, coalesce(reason, waited) AS reason, session_id
+                   FROM schedule_runs o WHERE o.task_id = t.id AND o.fire_at >= $1 AND o.fire_at < $2
+                   ORDER BY o.fire_at DESC LIMIT $3) r";
+    let rows = lease.read(sql, &[&from, &to, &most]).await.map_err(failed())?;
+    Ok(rows.iter().map(RunMark::from).collect())
+}
+
 /// The ids of a tenant's schedules.
 pub(crate) const IDS: &str = "SELECT id FROM scheduled_tasks WHERE tenant_id = $1";
 

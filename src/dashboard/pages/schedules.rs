@@ -1,0 +1,186 @@
+//! Schedules: a week of them, and one with its history, to pause or run.
+
+use admin::calls::{LooksApiServer, ScheduleWeekApiServer, SchedulesApiServer};
+use admin::{CalendarRow, RunRow, ScheduleDetail, ScheduleRow};
+use jiff::ToSpan;
+use jiff::civil::Date;
+use maud::{Markup, html};
+use uuid::Uuid;
+
+use super::week::{Week, mark_of};
+use crate::parts::{Tone, badge, count, crumbs, empty, line, money, said, toned, unavailable};
+use crate::reply::{Answer, Did, PageError, Reply, View};
+use crate::route::{Route, get, post};
+use crate::visit::Visit;
+
+pub(crate) const ROUTES: &[Route] = &[
+    get("/schedules", |visit| Box::pin(list(visit))),
+    get("/schedules/*", |visit| Box::pin(one(visit))),
+    post("/schedules/*/pause", |visit| Box::pin(switch(visit, false))),
+    post("/schedules/*/resume", |visit| Box::pin(switch(visit, true))),
+    post("/schedules/*/run", |visit| Box::pin(run(visit))),
+];
+
+/// Runs of one schedule's history.
+const SHOWN: u32 = 50;
+
+async fn list(visit: &Visit) -> Answer {
+    let week = week_of(visit)?;
+    let page = visit.calls.schedule_calendar(&visit.ext, week.from(), week.to(), None).await?;
+    let (before, after) = (week.monday.saturating_sub(7.days()), week.monday.saturating_add(7.days()));
+    let body = html! {
+        (unavailable(&page.unavailable))
+        @if page.schedules.is_empty() {
+            (empty("Nothing is done by itself. Make a schedule with: butlerd schedule add"))
+        } @else {
+            p.tabs aria-label="Weeks" {
+                a href={ "/schedules?week=" (before) } { "The week before" }
+                a href="/schedules" aria-current=[week.is_this().then_some("true")] { "This week" }
+                a href={ "/schedules?week=" (after) } { "The week after" }
+            }
+            (week.draw(&page.schedules))
+            (legend())
+            h2 { "All schedules" }
+            (rows(visit, &page.schedules))
+        }
+    };
+    Ok(View::new("Schedules", body).live("house").into())
+}
+
+/// The week that is asked for, else this one.
+fn week_of(visit: &Visit) -> Result<Week, PageError> {
+    let day = match visit.query.get("week") {
+        Some(day) => {
+            day.parse::<Date>().map_err(|_| PageError::invalid("A week is named by a day, such as 2026-01-31."))?
+        }
+        None => visit.now.zoned(visit.now.at).date(),
+    };
+    Week::of(day, &visit.now).ok_or_else(|| PageError::invalid("There is no such week."))
+}
+
+fn legend() -> Markup {
+    html! { p.legend {
+        (toned(Tone::Good, "done")) " " (toned(Tone::Bad, "failed")) " " (toned(Tone::Warn, "missed or left out")) " "
+        (toned(Tone::Busy, "at work or waiting")) " " (toned(Tone::Quiet, "to come, as an outline"))
+    } }
+}
+
+fn rows(visit: &Visit, all: &[CalendarRow]) -> Markup {
+    html! { div.wide tabindex="0" { table {
+        thead { tr { th { "Schedule" } th { "Butler" } th { "When" } th { "Next" } th { "Last" } th.num { "Cost" } } }
+        tbody { @for CalendarRow { schedule: row, .. } in all { tr {
+            td { a href={ "/schedules/" (row.id) } { (row.name) } }
+            td { a href={ "/butlers/" (row.butler) } { (row.butler) } }
+            td { (when(visit, row)) }
+            td { (next(visit, row)) }
+            td { @if let Some(last) = &row.last { (outcome(last)) " " (visit.now.when(last.fire_at)) } @else { span.dim { "never ran" } } }
+            td.num { @if let Some(last) = &row.last { (cost(last)) } @else { "–" } }
+        } } }
+    } } }
+}
+
+/// What makes it due.
+fn when(visit: &Visit, row: &ScheduleRow) -> Markup {
+    html! {
+        @if let Some(cron) = &row.cron { code { (cron) } @if let Some(zone) = &row.timezone { " " span.dim { (zone) } } }
+        @else if let Some(every) = &row.every { "every " (every) }
+        @else if let Some(at) = row.at { "once, " (visit.now.when(at)) }
+        @else { span.dim { "unknown" } }
+    }
+}
+
+fn next(visit: &Visit, row: &ScheduleRow) -> Markup {
+    html! {
+        @if row.paused { (badge("paused")) }
+        @else if let Some(at) = row.next_run_at.filter(|_| row.enabled) { (visit.now.when(at)) }
+        @else { span.dim { "none" } }
+    }
+}
+
+/// What became of a run.
+fn outcome(run: &RunRow) -> Markup {
+    let (tone, word) = mark_of(run);
+    toned(tone, word)
+}
+
+/// A run that had no session costs nothing; what a session costs may be unknown.
+fn cost(run: &RunRow) -> Markup {
+    html! { @if run.session_id.is_none() && run.cost_usd.is_none() { "–" } @else { (money(run.cost_usd)) } }
+}
+
+async fn one(visit: &Visit) -> Answer {
+    let id: Uuid = visit.parsed(0)?;
+    let ScheduleDetail { schedule, history } =
+        visit.calls.schedule_show(&visit.ext, id.to_string(), None, Some(SHOWN)).await?;
+    let body = html! {
+        (crumbs(&[("Schedules", "/schedules"), (&schedule.butler, &format!("/butlers/{}", schedule.butler))]))
+        (facts(visit, &schedule))
+        @if visit.may_work() { (actions(visit, &schedule)) }
+        @if let Some(prompt) = &schedule.prompt { h2 { "What it asks" } (said(prompt)) }
+        @if let Some(job) = &schedule.job_name {
+            h2 { "What it does" } p { "The job " code { (job) } }
+            @if let Some(args) = schedule.job_args.as_ref().filter(|args| !args.is_null()) { (crate::parts::json(args)) }
+        }
+        h2 { "History" }
+        (past(visit, &history))
+        @if history.len() >= SHOWN as usize { p.dim { "The newest " (count(i128::from(SHOWN))) " runs." } }
+    };
+    let at = format!("butler/{}", schedule.butler);
+    Ok(View::new(schedule.name, body).live(at).into())
+}
+
+fn facts(visit: &Visit, row: &ScheduleRow) -> Markup {
+    html! { dl.facts {
+        dt { "State" } dd { @if row.paused { (badge("paused")) } @else if row.enabled { (badge("active")) } @else { (toned(Tone::Quiet, "off")) } }
+        dt { "When" } dd { (when(visit, row)) }
+        dt { "Next" } dd { (next(visit, row)) }
+        @if let Some(from) = row.start_at { dt { "From" } dd { (visit.now.when(from)) } }
+        @if let Some(until) = row.until_at { dt { "Until" } dd { (visit.now.when(until)) } }
+        dt { "If it is missed" } dd { (row.missed.replace('_', " ")) ", within " (row.missed_window) }
+        dt { "If one still runs" } dd { (row.overlap.replace('_', " ")) }
+        dt { "Priority" } dd { (row.priority) @if row.require_idle { ", only when its butler has no session" } }
+        dt { "From where" } dd { (row.source.replace('_', " ")) }
+        dt { "Id" } dd { code { (row.id) } }
+    } }
+}
+
+fn actions(visit: &Visit, row: &ScheduleRow) -> Markup {
+    let at = |what: &str| format!("/schedules/{}/{what}", row.id);
+    let form = |to: String, look: &str, name: &str| {
+        html! { form.inline method="post" action=(to) { (visit.proof()) button class=(look) type="submit" { (name) } } }
+    };
+    html! { p {
+        (form(at("run"), "main", "Run now"))
+        @if row.paused { (form(at("resume"), "", "Let it go on")) } @else if row.enabled { (form(at("pause"), "", "Pause")) }
+    } }
+}
+
+fn past(visit: &Visit, history: &[RunRow]) -> Markup {
+    if history.is_empty() {
+        return empty("It has not run yet.");
+    }
+    html! { div.wide tabindex="0" { table {
+        thead { tr { th { "When" } th { "Outcome" } th { "Why" } th.num { "Cost" } th { "Session" } } }
+        tbody { @for run in history { tr {
+            td { (visit.now.when(run.fire_at))
+                @if run.times > 1 { div.dim { (run.times) @if run.more { " or more" } " times"
+                    @if let Some(until) = run.until { ", until " (visit.now.words(until)) } } } }
+            td { (outcome(run)) @if run.cause != "slot" { div.dim { (run.cause) } } }
+            td.grow { @if let Some(reason) = &run.reason { (line(reason, 300)) } }
+            td.num { (cost(run)) }
+            td { @if let Some(session) = run.session_id { a href={ "/sessions/" (session) } { "see it" } } @else { span.dim { "–" } } }
+        } } }
+    } } }
+}
+
+async fn switch(visit: &Visit, enabled: bool) -> Answer {
+    let id: Uuid = visit.parsed(0)?;
+    visit.calls.schedule_switch(&visit.ext, id.to_string(), None, enabled).await?;
+    Ok(Reply::Go { to: format!("/schedules/{id}"), did: if enabled { Did::Resumed } else { Did::Paused } })
+}
+
+async fn run(visit: &Visit) -> Answer {
+    let id: Uuid = visit.parsed(0)?;
+    visit.calls.schedule_start(&visit.ext, id.to_string(), None).await?;
+    Ok(Reply::Go { to: format!("/schedules/{id}"), did: Did::Started })
+}

@@ -1,0 +1,168 @@
+//! A week of schedules as a drawing: a row each, a mark for each run and each time to come.
+
+use admin::{CalendarRow, RunRow};
+use jiff::civil::Date;
+use jiff::{Timestamp, ToSpan, Zoned};
+use maud::{Markup, html};
+
+use crate::parts::{Tone, line};
+use crate::time::Now;
+
+const WIDTH: f64 = 960.0;
+/// Where the days begin: names stand before.
+const LEFT: f64 = 190.0;
+const TOP: f64 = 26.0;
+const ROW: f64 = 24.0;
+/// A mark.
+const MARK: f64 = 5.0;
+const TALL: f64 = 14.0;
+
+/// A week of the owner's, from Monday on.
+pub(super) struct Week {
+    pub monday: Date,
+    /// The beginnings of its days, and of the day after. A day may have 23 or 25 hours.
+    days: Vec<Zoned>,
+    now: Now,
+}
+
+impl Week {
+    /// The week of a day. `None`: the calendar ends before.
+    pub fn of(day: Date, now: &Now) -> Option<Self> {
+        let monday = day.checked_sub(i64::from(day.weekday().to_monday_zero_offset()).days()).ok()?;
+        let begin = |n: i64| monday.checked_add(n.days()).ok()?.to_zoned(now.zone.clone()).ok();
+        let days = (0..=7).map(begin).collect::<Option<Vec<_>>>()?;
+        Some(Self { monday, days, now: now.clone() })
+    }
+
+    pub fn from(&self) -> Timestamp {
+        self.days[0].timestamp()
+    }
+
+    pub fn to(&self) -> Timestamp {
+        self.days[7].timestamp()
+    }
+
+    /// Whether it is the present one.
+    pub fn is_this(&self) -> bool {
+        (self.from()..self.to()).contains(&self.now.at)
+    }
+
+    /// Where a moment stands.
+    fn x(&self, at: Timestamp) -> f64 {
+        let share = at.duration_since(self.from()).as_secs_f64() / self.to().duration_since(self.from()).as_secs_f64();
+        LEFT + share.clamp(0.0, 1.0) * (WIDTH - LEFT)
+    }
+
+    /// The drawing. What it shows stands in words in the list below it, and on each mark.
+    pub fn draw(&self, rows: &[CalendarRow]) -> Markup {
+        let height = TOP + ROW * rows.len() as f64 + 4.0;
+        let label = format!("The week from {}: runs of {} schedules", self.monday, rows.len());
+        html! {
+            div.week tabindex="0" role="region" aria-label=(label) {
+                svg viewBox={ "0 0 " (WIDTH) " " (height) } role="img" aria-label=(label) xmlns="http://www.w3.org/2000/svg" {
+                    @for (n, day) in self.days.iter().enumerate() {
+                        @let x = place(self.x(day.timestamp()));
+                        line.grid x1=(x) x2=(x) y1="4" y2=(height) {}
+                        @if n < 7 { text x=(place(self.x(day.timestamp()) + 4.0)) y="17" { (day.strftime("%a %-d %b").to_string()) } }
+                    }
+                    @for (n, row) in rows.iter().enumerate() { (self.row(row, TOP + ROW * n as f64)) }
+                    @if self.is_this() {
+                        @let x = place(self.x(self.now.at));
+                        line.now x1=(x) x2=(x) y1="4" y2=(height) { title { "Now" } }
+                    }
+                }
+            }
+        }
+    }
+
+    fn row(&self, row: &CalendarRow, top: f64) -> Markup {
+        let name = &row.schedule.name;
+        html! {
+            line.grid x1="0" x2=(WIDTH) y1=(place(top)) y2=(place(top)) {}
+            text x="2" y=(place(top + 16.0)) { (line(name, 28)) }
+            @for at in &row.coming { (self.mark(*at, *at, top, Tone::Quiet, &format!("{name}: to come, {}", self.exact(*at)))) }
+            @for run in &row.runs {
+                @let (tone, word) = mark_of(run);
+                (self.mark(run.fire_at, run.until.unwrap_or(run.fire_at), top, tone, &self.told(name, run, word)))
+            }
+        }
+    }
+
+    fn told(&self, name: &str, run: &RunRow, word: &str) -> String {
+        let times = if run.times > 1 { format!(", {} times", run.times) } else { String::new() };
+        let why = run.reason.as_deref().map(|why| format!(": {}", line(why, 200))).unwrap_or_default();
+        format!("{name}: {word}, {}{times}{why}", self.exact(run.fire_at))
+    }
+
+    fn exact(&self, at: Timestamp) -> String {
+        self.now.zoned(at).strftime("%a %H:%M").to_string()
+    }
+
+    fn mark(&self, at: Timestamp, until: Timestamp, top: f64, tone: Tone, words: &str) -> Markup {
+        let (from, to) = (self.x(at), self.x(until));
+        let wide = (to - from).max(MARK);
+        let left = from.min(WIDTH - wide);
+        html! {
+            rect class={ "run " (tone.class()) } x=(place(left)) y=(place(top + (ROW - TALL) / 2.0)) width=(place(wide))
+                height=(TALL) rx="1.5" { title { (words) } }
+        }
+    }
+}
+
+/// A coordinate without needless digits.
+fn place(at: f64) -> String {
+    format!("{at:.1}")
+}
+
+/// A run's tone, and what became of it in a word.
+pub(super) fn mark_of(run: &RunRow) -> (Tone, &'static str) {
+    match (run.state.as_str(), run.cause.as_str()) {
+        ("done", _) => (Tone::Good, "done"),
+        ("failed", _) => (Tone::Bad, "failed"),
+        ("running", _) => (Tone::Busy, "at work"),
+        ("due", _) => (Tone::Busy, "waits"),
+        ("skipped", "missed") => (Tone::Warn, "missed"),
+        ("skipped", "rest") => (Tone::Warn, "left out while it was paused"),
+        ("skipped", _) => (Tone::Warn, "left out"),
+        _ => (Tone::Warn, "unknown"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jiff::tz::TimeZone;
+
+    fn week(day: &str) -> Week {
+        let now = Now { at: "2026-10-23T12:00:00Z".parse().unwrap(), zone: TimeZone::get("Europe/Vienna").unwrap() };
+        Week::of(day.parse().unwrap(), &now).unwrap()
+    }
+
+    #[test]
+    fn a_week_goes_from_monday_to_monday_of_the_owner() {
+        let this = week("2026-10-25");
+        assert_eq!(this.monday.to_string(), "2026-10-19");
+        // Its last day has 25 hours.
+        assert_eq!(
+            (this.from().to_string(), this.to().to_string()),
+            ("2026-10-18T22:00:00Z".into(), "2026-10-25T23:00:00Z".into())
+        );
+        assert!(this.is_this() && !week("2026-10-26").is_this());
+        assert_eq!(this.x(this.from()), LEFT);
+        assert_eq!(this.x(this.to()), WIDTH);
+    }
+
+    #[test]
+    fn a_mark_has_its_outcome_and_its_words() {
+        let run: RunRow = serde_json::from_value(serde_json::json!({
+            "fire_at": "2026-10-20T06:00:00Z", "until": null, "times": 1, "more": false, "cause": "slot", "state": "failed",
+            "reason": "<b>no</b>", "session_id": null})).unwrap();
+        let this = week("2026-10-20");
+        let (tone, word) = mark_of(&run);
+        let shown = this.mark(run.fire_at, run.fire_at, 0.0, tone, &this.told("weigh", &run, word)).0;
+        assert!(
+            shown.contains("class=\"run bad\"") && shown.contains("weigh: failed, Tue 08:00: &lt;b&gt;no"),
+            "{shown}"
+        );
+    }
+}
