@@ -53,6 +53,7 @@ async fn show(visit: &Visit) -> Answer {
         (state(&status))
         (facts(visit, &status))
         @if visit.may_work() && status.state == butler::ButlerState::Up { (ask(visit, name)) }
+        (super::cards::cards(visit, name).await)
         div.columns {
             section aria-labelledby="modules" { h2 #modules { "Modules" } (modules_of(&status)) }
             section aria-labelledby="schedules" { h2 #schedules { "Schedules" }
@@ -81,7 +82,7 @@ async fn show(visit: &Visit) -> Answer {
             @match &tools { Ok(all) => (tools_of(name, all)), Err(why) => (not_now(why)) }
         }
     };
-    Ok(View::new(name, body).live(format!("butler/{name}")).into())
+    Ok(View::new(name, body).live(format!("butler/{name}")).with_plots().into())
 }
 
 /// How a butler of this name is. A name that nobody has is a page that there is not.

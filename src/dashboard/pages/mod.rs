@@ -3,6 +3,7 @@
 mod approvals;
 mod audit;
 mod butler;
+mod cards;
 mod costs;
 mod council;
 mod find;
