@@ -240,6 +240,7 @@ mod tests {
             duration_ms: 2100,
             input_tokens: Some(1200),
             output_tokens: Some(80),
+            all_tokens: None,
             cost_usd: None,
             tool_calls: 2,
         }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::Value;
+use tokio::sync::Notify;
 
 use base::{ButlerName, Clock, Label, RequestContext, SessionId, TenantId, Trust};
 use config::RuntimeKind;
@@ -61,6 +62,8 @@ pub struct SessionRequest<'a> {
     pub limits: Limits,
     /// Memory tells it nothing and does not take in its end.
     pub apart_from_memory: bool,
+    /// Rung once it waits for no slot any more.
+    pub has_slot: Option<Arc<Notify>>,
 }
 
 impl<'a> SessionRequest<'a> {
@@ -77,6 +80,7 @@ impl<'a> SessionRequest<'a> {
             tools: None,
             limits: Limits::default(),
             apart_from_memory: false,
+            has_slot: None,
         }
     }
 }
@@ -178,6 +182,7 @@ impl ModuleSessions {
             by_a_model: true,
             limits: request.limits,
             apart_from_memory: request.apart_from_memory,
+            has_slot: request.has_slot,
             ..SessionOptions::default()
         };
         let trigger = Trigger::new(request.prompt, source, Arc::new(context));

@@ -314,11 +314,7 @@ impl Inner {
                 }
             };
             let left = self.runtimes(&trigger).end - at - 1;
-            // A count that can't be read is one that may not be 0: nothing follows then.
-            let calls = self.log.tool_calls(&trigger.request, id).await.unwrap_or_else(|e| {
-                tracing::warn!(session = %id, error = %e, "its tool calls can't be counted, so it is not retried");
-                1
-            });
+            let calls = self.calls_of_failed(id, &trigger, &end).await;
             let then = if held.is_some() { next(&end, calls, left, retries) } else { Next::Nothing };
             let follower = self.follower(then, at, id, &end, &trigger).await;
             let class = end.error_class.clone().unwrap_or_default();
@@ -347,6 +343,18 @@ impl Inner {
             }
             (attempt, slot) = (follower, held);
         }
+    }
+
+    /// How many tools a session called that failed. Of another nobody asks: nothing follows it.
+    async fn calls_of_failed(&self, id: SessionId, trigger: &Trigger, end: &Ending) -> i64 {
+        if end.state != SessionState::Failed {
+            return 0;
+        }
+        // A count that can't be read is one that may not be 0: nothing follows then.
+        self.log.tool_calls(&trigger.request, id).await.unwrap_or_else(|e| {
+            tracing::warn!(session = %id, error = %e, "its tool calls can't be counted, so it is not retried");
+            1
+        })
     }
 
     /// The session that takes the failed one's place, its row written.
@@ -406,6 +414,9 @@ impl Inner {
         };
         if cancel.is_cancelled() {
             return (cancelled(), Some(slot));
+        }
+        if let Some(has_slot) = &trigger.options.has_slot {
+            has_slot.notify_one();
         }
         let end = budget_guard::run(&self, &trigger, attempt, &cancel).await;
         self.transcript.flush().await;

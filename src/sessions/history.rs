@@ -159,6 +159,7 @@ fn ending(row: SessionEnd, id: Uuid) -> (SessionState, Option<(Timestamp, Sessio
         duration_ms: row.duration_ms.unwrap_or_default(),
         input_tokens: row.input_tokens,
         output_tokens: row.output_tokens,
+        all_tokens: None,
         cost_usd: row.cost_usd.map(|d| d.normalize().to_string()),
         tool_calls: row.tool_calls,
     };

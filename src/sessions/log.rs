@@ -90,6 +90,13 @@ impl Ending {
         Self { cost_usd: Some(Decimal::ZERO), ..Self::failed(state, class, error) }
     }
 
+    /// The tokens of all kinds together, as budgets count them; `None`: nobody knows how many there were.
+    pub fn all_tokens(&self) -> Option<u64> {
+        let kinds = [self.cached_input_tokens.unwrap_or(0), self.cache_creation_tokens.unwrap_or(0)];
+        let all = kinds.into_iter().fold(self.input_tokens?.saturating_add(self.output_tokens?), i64::saturating_add);
+        u64::try_from(all).ok()
+    }
+
     /// Without secrets of the household's.
     #[must_use]
     pub fn redacted(mut self) -> Self {
@@ -348,5 +355,21 @@ impl SessionLog {
             Interrupted { session: SessionId(row.id), child, own: row.own.unwrap_or_default() }
         };
         Ok(rows.iter().map(OpenRow::from).map(interrupted).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_came_from_a_cache_counts_as_well() {
+        let mut end = Ending::failed(SessionState::Failed, "crashed", "");
+        (end.input_tokens, end.output_tokens) = (Some(100), Some(20));
+        assert_eq!(end.all_tokens(), Some(120));
+        (end.cached_input_tokens, end.cache_creation_tokens) = (Some(900), Some(7));
+        assert_eq!(end.all_tokens(), Some(1027));
+        end.output_tokens = None;
+        assert_eq!(end.all_tokens(), None, "nobody knows");
     }
 }

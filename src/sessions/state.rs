@@ -222,6 +222,7 @@ impl Inner {
                 }
             }
         };
+        let all_tokens = end.all_tokens();
         let usd = end.cost_usd.as_ref().and_then(|usd| usd.to_string().parse().ok());
         let (duration_ms, tool_calls) = closed.map_or((0, 0), |c| (c.duration_ms, c.tool_calls));
         let result = SessionResult {
@@ -233,6 +234,7 @@ impl Inner {
             duration_ms,
             input_tokens: end.input_tokens,
             output_tokens: end.output_tokens,
+            all_tokens,
             cost_usd: end.cost_usd.map(|d| d.normalize().to_string()),
             tool_calls,
         };

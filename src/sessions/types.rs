@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use strum::IntoStaticStr;
+use tokio::sync::Notify;
 use uuid::Uuid;
 
 use super::budget::Limits;
@@ -67,6 +68,8 @@ pub struct SessionOptions {
     pub pictures_refused: bool,
     /// What the session may use, where that is less than its butler's limits.
     pub limits: Limits,
+    /// Rung once the session waits for no slot any more.
+    pub has_slot: Option<Arc<Notify>>,
 }
 
 /// A model server that speaks the protocol of the session's runtime.
@@ -179,6 +182,9 @@ pub struct SessionResult {
     pub duration_ms: i64,
     pub input_tokens: Option<i64>,
     pub output_tokens: Option<i64>,
+    /// All kinds together, as budgets count them; `None`: nobody knows. Only whoever has waited for the end is told.
+    #[serde(skip)]
+    pub all_tokens: Option<u64>,
     /// US dollars as an exact decimal; `None` is unknown.
     pub cost_usd: Option<String>,
     pub tool_calls: i64,

@@ -24,7 +24,7 @@ use uuid::Uuid;
 
 use super::budget::QuestionBudget;
 use super::graphiti::Graphiti;
-use super::seat::{LeftOut, Seat};
+use super::seat::{LeftOut, Said, Seat};
 use super::settings::Settings;
 use super::sql::{self, Begun, End, NewStep, Record};
 use crate::own_sessions::ModuleSessions;
@@ -33,6 +33,10 @@ use crate::own_sessions::ModuleSessions;
 const WHY: usize = 160;
 /// The letters of the chairman are drawn as those of a judge in this place, which no member has.
 const CHAIRMAN: usize = usize::MAX;
+
+/// The stages in which a model is shown the pictures that came with the question: where it answers, or says whose answer is
+/// the best.
+const SEE_FILES: [&str; 4] = ["answer", "direct", "judge", "chairman"];
 
 /// The council of a butler.
 pub(super) struct Council {
@@ -91,7 +95,7 @@ pub(super) struct Work<'a> {
     pub council: &'a Council,
     pub session: &'a Conducted,
     pub record: Record,
-    conversation: String,
+    pub conversation: String,
     pub text: String,
     /// What came with it: what was said before, who asks, which files.
     came_with: Option<Value>,
@@ -135,7 +139,7 @@ impl Council {
         if let Err(Trouble::Failed(failure)) = &answer
             && !session.stop.is_cancelled()
         {
-            work.end(&End { way: None, answer: Err(&failure.message), ranking: &[] }, None).await?;
+            work.end(&End { way: None, answer: Err(&failure.message), ranking: &[] }).await?;
         }
         answer
     }
@@ -156,7 +160,7 @@ impl Council {
 
     /// The episode that tells of somebody's words, if they are told to anybody. What others than the owner had a part in
     /// goes into a group that answers nothing.
-    fn episode(&self, session: &Conducted, speaker: Speaker<'_>, body: &str) -> Option<Episode> {
+    pub fn episode(&self, session: &Conducted, speaker: Speaker<'_>, body: &str) -> Option<Episode> {
         let settings = &self.settings.graphiti;
         self.graphiti.as_ref()?;
         let told = match speaker {
@@ -193,14 +197,12 @@ impl Work<'_> {
             && self.is_of_the_household()
             && let Some(answer) = Box::pin(self.answer_of_memory()).await?
         {
-            let episode = self.council.episode(self.session, Speaker::Memory, &answer);
-            self.end(&End { way: Some("memory"), answer: Ok(&answer), ranking: &[] }, episode).await?;
             return Ok(answer);
         }
         if self.needs_one_alone().await
             && let Some(answer) = self.alone().await?
         {
-            self.end(&End { way: Some("direct"), answer: Ok(&answer), ranking: &[] }, None).await?;
+            self.end(&End { way: Some("direct"), answer: Ok(&answer), ranking: &[] }).await?;
             return Ok(answer);
         }
         Box::pin(self.deliberate()).await
@@ -228,34 +230,17 @@ impl Work<'_> {
     ) -> Result<String, AskError> {
         let done = |step: &&sql::Done| step.stage == stage && step.round == round && step.member == seat.name;
         let done = self.begun.steps.iter().filter(done).find_map(|step| step.said.clone());
-        // What memory is worth is judged of what is remembered now.
-        if let Some(said) = done.filter(|_| stage != "confidence") {
+        if let Some(said) = done {
             return Ok(said);
         }
-        let limits = self.budget.share(parts).ok_or(AskError::NothingLeft)?;
-        let within = self.council.settings.member_timeout.0;
-        let files: &[String] =
-            if stage == "answer" || stage == "direct" { &self.session.trigger.options.attachments } else { &[] };
-        let asking = seat.ask(&self.council.sessions, self.session, (told, ask), (limits, within), files);
-        let said = Box::pin(asking).await;
-        let used = match &said {
-            Ok(said) => (said.usd.as_deref(), said.tokens),
-            Err(out) => (out.usd.as_deref(), out.tokens),
-        };
-        self.budget.pay(used.0, used.1, limits);
-        if self.session.stop.is_cancelled() || said.as_ref().is_err_and(LeftOut::is_of_the_house) {
-            return Err(AskError::Stopped);
-        }
+        let said = self.hear(stage, seat, (told, ask), parts).await?;
         let order = match (&said, judged) {
             (Ok(said), Some(labels)) => ranking::read(&said.text, labels),
             _ => Vec::new(),
         };
-        let (session, words) = match &said {
-            Ok(said) => (Some(said.session), Ok(said.text.as_str())),
-            Err(out) => (out.session, Err(out.why.as_str())),
-        };
-        let step =
-            NewStep { stage, round, seat, session, said: words, judged: judged.map(|labels| (labels, &*order)), used };
+        let step = NewStep::of((stage, round), seat, &said);
+        let (words, judged) = (step.said, judged.map(|labels| (labels, &*order)));
+        let step = NewStep { judged, ..step };
         let speaker = match stage {
             "answer" => Some(Speaker::Member(&seat.model)),
             "chairman" => Some(Speaker::Chairman(&seat.model)),
@@ -266,19 +251,45 @@ impl Work<'_> {
         let told = episode.as_ref().map(|episode| (episode, self.conversation.as_str()));
         self.record.step(&self.session.context(), &step, told).await.map_err(AskError::Store)?;
         self.council.wake.notify_one();
-        let shown = match words {
-            Ok(said) => base::text::truncate(said, 2000),
-            Err(why) => format!("left out: {why}"),
-        };
-        self.session.tell(stage, Some(&seat.name), shown);
+        self.tell(&step);
         said.map(|said| said.text).map_err(AskError::LeftOut)
     }
 
-    async fn end(&self, end: &End<'_>, episode: Option<Episode>) -> Result<(), StoreError> {
-        let told = episode.as_ref().map(|episode| (episode, self.conversation.as_str()));
-        self.record.end(&self.session.context(), end, told).await?;
-        self.council.wake.notify_one();
-        Ok(())
+    /// Asks a model, within what is left for the question. What it says is for the caller to put on record.
+    pub async fn hear(
+        &self,
+        stage: &str,
+        seat: &Seat,
+        ask: (&'static str, Ask),
+        parts: usize,
+    ) -> Result<Result<Said, LeftOut>, AskError> {
+        let limits = self.budget.share(parts).ok_or(AskError::NothingLeft)?;
+        let within = self.council.settings.member_timeout.0;
+        let files: &[String] = if SEE_FILES.contains(&stage) { &self.session.trigger.options.attachments } else { &[] };
+        let asking = seat.ask(&self.council.sessions, self.session, ask, (limits, within), files);
+        let said = Box::pin(asking).await;
+        let used = match &said {
+            Ok(said) => (said.usd.as_deref(), said.tokens),
+            Err(out) => (out.usd.as_deref(), out.tokens),
+        };
+        self.budget.pay(used.0, used.1, limits);
+        if self.session.stop.is_cancelled() || said.as_ref().is_err_and(LeftOut::is_of_the_house) {
+            return Err(AskError::Stopped);
+        }
+        Ok(said)
+    }
+
+    /// Tells whoever watches what a model said.
+    pub fn tell(&self, step: &NewStep<'_>) {
+        let shown = match step.said {
+            Ok(said) => base::text::truncate(said, 2000),
+            Err(why) => format!("left out: {why}"),
+        };
+        self.session.tell(step.stage, Some(&step.seat.name), shown);
+    }
+
+    async fn end(&self, end: &End<'_>) -> Result<(), StoreError> {
+        self.record.end(&self.session.context(), end).await
     }
 
     /// Waits for `work`, and has the question given a title meanwhile. Nobody waits for the title.
@@ -353,7 +364,7 @@ impl Work<'_> {
         }
         let (places, judgements) = Box::pin(self.judge(&answers, &answered)).await?;
         let answer = Box::pin(self.conclude(&answers, &places, &judgements)).await? + &named(&left_out);
-        self.end(&End { way: Some("council"), answer: Ok(&answer), ranking: &places }, None).await?;
+        self.end(&End { way: Some("council"), answer: Ok(&answer), ranking: &places }).await?;
         Ok(answer)
     }
 

@@ -1,6 +1,7 @@
 //! A model of the council at its place: how it is asked, and how it is left out.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use base::{SessionId, text};
@@ -8,6 +9,7 @@ use config::RuntimeKind;
 use council::prompts::Ask;
 use sessions::budget::Limits;
 use sessions::{Conducted, ModelServer, SessionState, TriggerError};
+use tokio::sync::Notify;
 
 use super::settings::Model;
 use crate::own_sessions::{Cause, ModuleSessions, SessionRequest};
@@ -31,7 +33,7 @@ pub(super) struct Said {
     pub session: SessionId,
     pub text: String,
     pub usd: Option<String>,
-    /// `None`: nobody knows.
+    /// Of all kinds together, what came from a cache as well; `None`: nobody knows.
     pub tokens: Option<u64>,
 }
 
@@ -94,8 +96,8 @@ impl Seat {
             usd: Some("0".to_owned()),
             tokens: Some(0),
         };
-        // Its own time ends it alone.
-        let own = session.part();
+        // Its own time ends it alone, and begins once it waits for no slot.
+        let (own, has_slot) = (session.part(), Arc::new(Notify::new()));
         let request = SessionRequest {
             context: ask.context,
             runtime: self.runtime,
@@ -106,22 +108,26 @@ impl Seat {
             limits,
             attachments: attachments.to_vec(),
             apart_from_memory: true,
+            has_slot: Some(has_slot.clone()),
             ..SessionRequest::new(ask.prompt, Cause::Conducted(&own))
         };
         let running = sessions.run(request);
         tokio::pin!(running);
+        let its_time = async {
+            has_slot.notified().await;
+            tokio::time::sleep(within).await;
+        };
         let mut late = false;
         let ended = tokio::select! {
             ended = &mut running => ended,
-            () = tokio::time::sleep(within) => {
+            () = its_time => {
                 late = true;
                 own.stop.cancel();
                 running.await
             }
         };
         let end = ended.map_err(unstarted)?;
-        let tokens = end.input_tokens.zip(end.output_tokens);
-        let tokens = tokens.and_then(|(input, output)| u64::try_from(input.saturating_add(output)).ok());
+        let tokens = end.all_tokens;
         let text = end.output.as_deref().map(|said| text::clean(said).trim().to_owned());
         let why = match (&end.state, text.filter(|text| !text.is_empty())) {
             (SessionState::Succeeded, Some(text)) => {

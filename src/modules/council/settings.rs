@@ -41,12 +41,12 @@ pub(super) struct Settings {
     /// So many questions are worked on at once; others wait.
     #[schemars(range(min = 1, max = 32), extend("default" = 2))]
     pub at_once: u32,
-    /// One model has so long, its wait for a place included; then it is left out.
+    /// One model has so long, from when it has its place; then it is left out.
     #[schemars(extend("default" = "2m"))]
     pub member_timeout: HumanDuration,
     /// What all models together may cost for one question.
     pub max_usd: Option<Money>,
-    /// How many tokens all models together may use for one question.
+    /// How many tokens of all kinds, cached ones too, all models together may use for one question.
     #[schemars(range(min = 1000))]
     pub max_tokens: Option<u64>,
     #[schemars(extend("default" = {}))]

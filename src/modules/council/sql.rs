@@ -13,7 +13,7 @@ use tokio_postgres::Row;
 use tools::{ToolCall, ToolError};
 use uuid::Uuid;
 
-use super::seat::Seat;
+use super::seat::{LeftOut, Said, Seat};
 
 fn failed(step: &'static str) -> impl FnOnce(tokio_postgres::Error) -> StoreError {
     StoreError::query(step)
@@ -31,6 +31,17 @@ pub(super) struct NewStep<'a> {
     pub judged: Option<(&'a [Labelled], &'a [usize])>,
     /// What it took of what the question may use: US dollars as far as they are known, and tokens.
     pub used: (Option<&'a str>, Option<u64>),
+}
+
+impl<'a> NewStep<'a> {
+    /// What a model did that was asked.
+    pub fn of((stage, round): (&'static str, u32), seat: &'a Seat, said: &'a Result<Said, LeftOut>) -> Self {
+        let (session, words, used) = match said {
+            Ok(said) => (Some(said.session), Ok(said.text.as_str()), (said.usd.as_deref(), said.tokens)),
+            Err(out) => (out.session, Err(out.why.as_str()), (out.usd.as_deref(), out.tokens)),
+        };
+        Self { stage, round, seat, session, said: words, judged: None, used }
+    }
 }
 
 /// What is on record of a question as work on it begins.
@@ -123,6 +134,15 @@ impl Record {
         step: &NewStep<'_>,
         episode: Option<(&Episode, &str)>,
     ) -> Result<(), StoreError> {
+        let mut lease = self.store.lease(ctx).await?;
+        let mut tx = lease.begin().await.map_err(failed("beginning"))?;
+        self.put_step(&mut tx, step).await?;
+        put(&mut tx, episode).await?;
+        base::crash::point("council.step");
+        tx.commit().await.map_err(failed("writing what a member said"))
+    }
+
+    async fn put_step(&self, tx: &mut Tx<'_>, step: &NewStep<'_>) -> Result<(), StoreError> {
         let name = |member: &usize| self.names.get(*member).cloned().unwrap_or_default();
         let letters = step.judged.map(|(labels, _)| {
             let letters: Map<String, Value> =
@@ -131,8 +151,6 @@ impl Record {
         });
         let ranking = step.judged.map(|(_, order)| json!(order.iter().map(name).collect::<Vec<_>>()));
         let (said, failure) = (step.said.ok(), step.said.err());
-        let mut lease = self.store.lease(ctx).await?;
-        let mut tx = lease.begin().await.map_err(failed("beginning"))?;
         let sql = "INSERT INTO council_steps (id, question_id, stage, round, member, model, session_id, said, failure, letters, ranking, usd, tokens)
             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)";
         let (round, session) = (i32::try_from(step.round).unwrap_or(i32::MAX), step.session.map(|id| id.0));
@@ -155,17 +173,32 @@ impl Record {
             ],
         )
         .await
-        .map_err(failed("writing what a member said"))?;
-        put(&mut tx, episode).await?;
-        base::crash::point("council.step");
-        tx.commit().await.map_err(failed("writing what a member said"))
+        .map(drop)
+        .map_err(failed("writing what a member said"))
     }
 
-    /// Whether memory was enough.
-    pub async fn weighed(&self, ctx: &RequestContext, confidence: &Value) -> Result<(), StoreError> {
+    /// What memory was worth: what its judge did, what that came to, and the answer where it was enough.
+    pub async fn weighed(
+        &self,
+        ctx: &RequestContext,
+        (step, confidence): (Option<&NewStep<'_>>, &Value),
+        answer: Option<&str>,
+        episode: Option<(&Episode, &str)>,
+    ) -> Result<(), StoreError> {
         let mut lease = self.store.lease(ctx).await?;
-        let sql = "UPDATE council_questions SET confidence = $2 WHERE id = $1";
-        lease.execute(sql, &[&self.id, confidence]).await.map(drop).map_err(failed("writing what memory is worth"))
+        let mut tx = lease.begin().await.map_err(failed("beginning"))?;
+        if let Some(step) = step {
+            self.put_step(&mut tx, step).await?;
+        }
+        let sql =
+            "UPDATE council_questions SET confidence = $2, way = CASE WHEN $3::text IS NOT NULL THEN 'memory' END,
+                answer = $3, answered_at = CASE WHEN $3 IS NOT NULL THEN shared.clock() END
+            WHERE id = $1";
+        let done = tx.execute(sql, &[&self.id, confidence, &answer]).await;
+        done.map_err(failed("writing what memory is worth"))?;
+        put(&mut tx, episode).await?;
+        base::crash::point("council.weighed");
+        tx.commit().await.map_err(failed("writing what memory is worth"))
     }
 
     pub async fn title(&self, ctx: &RequestContext, title: &str) -> Result<(), StoreError> {
@@ -175,12 +208,7 @@ impl Record {
     }
 
     /// The question's end.
-    pub async fn end(
-        &self,
-        ctx: &RequestContext,
-        end: &End<'_>,
-        episode: Option<(&Episode, &str)>,
-    ) -> Result<(), StoreError> {
+    pub async fn end(&self, ctx: &RequestContext, end: &End<'_>) -> Result<(), StoreError> {
         let ranking: Vec<Value> = end
             .ranking
             .iter()
@@ -197,7 +225,6 @@ impl Record {
         tx.execute(sql, &[&self.id, &end.way, &end.answer.ok(), &end.answer.err(), &ranking])
             .await
             .map_err(failed("writing the answer"))?;
-        put(&mut tx, episode).await?;
         base::crash::point("council.ended");
         tx.commit().await.map_err(failed("writing the answer"))
     }

@@ -1,5 +1,6 @@
 //! The memory check: what is remembered, by the house and by the knowledge graph, and whether it answers the question.
 
+use council::episode::Speaker;
 use council::gate::{self, Provenance, Remembered, Weighed};
 use council::prompts::{self, Ask};
 use memory_index::Kind;
@@ -7,7 +8,10 @@ use serde_json::json;
 use store::StoreError;
 
 use super::flow::{AskError, Trouble, Work};
+use super::sql::NewStep;
 use base::{Label, Trust};
+
+const STAGE: &str = "confidence";
 
 impl Work<'_> {
     /// The answer that is remembered, if one is good enough. Every doubt leaves it to the council.
@@ -23,22 +27,37 @@ impl Work<'_> {
         let bounds = council.settings.memory.bounds();
         let about = prompts::Question { text: &self.text, came_with: None, remembered: None }.ask_about();
         let ask = Ask { context: Some(gate::shown(&remembered)), ..about };
-        let said = self.ask(("confidence", 0), &council.confidence, (prompts::CONFIDENCE, ask), 8, None).await;
-        let weighed = match said {
-            Ok(said) => gate::weigh(&said, &remembered, council.clock.now(), bounds).map_err(|e| e.to_string()),
-            Err(AskError::LeftOut(out)) => Err(format!("the judge failed: {}", out.why)),
-            Err(AskError::NothingLeft) => Err("nothing is left to ask a judge with".to_owned()),
+        // What an earlier try was told is not asked for: memory is judged by what is remembered now.
+        let judge = &council.confidence;
+        let said = match self.hear(STAGE, judge, (prompts::CONFIDENCE, ask), 8).await {
+            Ok(said) => Some(said),
+            Err(AskError::NothingLeft) => None,
             Err(e) => return Err(e.trouble()),
+        };
+        let weighed = match &said {
+            Some(Ok(said)) => {
+                gate::weigh(&said.text, &remembered, council.clock.now(), bounds).map_err(|e| e.to_string())
+            }
+            Some(Err(out)) => Err(format!("the judge failed: {}", out.why)),
+            None => Err("nothing is left to ask a judge with".to_owned()),
         };
         let (weighed, why): (Vec<Weighed>, Option<String>) = match weighed {
             Ok(weighed) => (weighed, None),
             Err(why) => (Vec::new(), Some(why)),
         };
         let best = gate::answer(&weighed, bounds);
+        let answer = best.map(|best| gate::with_sources(best, &remembered));
         let row = json!({"memories": remembered, "candidates": weighed, "threshold": bounds.threshold,
                          "max_age_days": bounds.max_age_days, "why": why, "answered": best.is_some()});
-        if let Err(e) = self.record.weighed(&self.session.context(), &row).await {
-            tracing::warn!(session = %self.session.id, error = %e, "what memory is worth can't be written");
+        // All of it at once: a try after a kill asks anew, or has its answer.
+        let step = said.as_ref().map(|said| NewStep::of((STAGE, 0), judge, said));
+        let episode = answer.as_ref().and_then(|answer| council.episode(self.session, Speaker::Memory, answer));
+        let told = episode.as_ref().map(|episode| (episode, self.conversation.as_str()));
+        let context = self.session.context();
+        self.record.weighed(&context, (step.as_ref(), &row), answer.as_deref(), told).await?;
+        council.wake.notify_one();
+        if let Some(step) = &step {
+            self.tell(step);
         }
         let shown = match best {
             Some(best) => format!("confidence {:.2}, above {}", best.confidence, bounds.threshold),
@@ -49,7 +68,7 @@ impl Work<'_> {
             },
         };
         self.session.tell("memory", None, shown);
-        Ok(best.map(|best| gate::with_sources(best, &remembered)))
+        Ok(answer)
     }
 
     /// What the house's own memory told this session.
