@@ -244,28 +244,46 @@ async fn a_strangers_words_answer_nobody() {
     assert!(graphiti.episodes(GROUP).await.is_empty());
 }
 
-/// A thousand episodes that waited come in order, each once.
+/// A thousand episodes that waited while the graph was away for an hour come in order, each once. Those that are due by the
+/// household's clock and by the database's are the same.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_that_waited_come_in_order_and_once() {
     let Some(mut graphiti) = Graphiti::plain_later().await else { return };
     let (one, two, own) = models("?").await;
     let household = with_council(&own, &[("one", "a", &one), ("two", "b", &two)], &graph(&graphiti.url, ""));
-    let _daemon = household.start().await;
+    let clock = household.path().join("clock").to_string_lossy().into_owned();
+    let household = household.env("BUTLERD_CLOCK_FILE", &clock);
+    let begun = jiff::Timestamp::now();
+    household.set_clock(&begun.to_string());
+    let daemon = household.start().await;
     let db = household.role("council").await;
-    db.batch_execute(
-        "SET butlerd.tenant = 'owner';
-         INSERT INTO council_episodes (id, conversation, body, description, group_id, said_at)
-         SELECT gen_random_uuid(), 'c' || n % 5, n::text, 'user', 'llm_council', now() FROM generate_series(1, 1000) g(n) ORDER BY g.n",
-    )
-    .await
-    .unwrap();
+    db.batch_execute("SET butlerd.tenant = 'owner'").await.unwrap();
+    // One is asked before anything else waits, so that it is the first to be tried in vain.
+    assert_eq!(household.asks_council(QUESTION)["output"], "Ask the label.");
+    daemon.logged(&["goes on without the knowledge graph"], 1).await;
+    let minutes = 60;
+    for quarter in 0..4 {
+        let at = begun + jiff::SignedDuration::from_mins(minutes * quarter / 4);
+        household.set_clock(&at.to_string());
+        let first = 250 * quarter + 1;
+        let sql = "INSERT INTO council_episodes (id, conversation, body, description, group_id, said_at)
+            SELECT gen_random_uuid(), 'c' || n % 5, n::text, 'user', 'llm_council', $3::text::timestamptz
+            FROM generate_series($1::bigint, $2) g(n) ORDER BY g.n";
+        db.execute(sql, &[&first, &(first + 249), &at.to_string()]).await.unwrap();
+    }
+    household.set_clock(&(begun + jiff::SignedDuration::from_mins(minutes)).to_string());
+    let waiting = "SELECT count(*) FROM council_episodes WHERE state IN ('accepted', 'processing')";
+    assert_eq!(db.query_one(waiting, &[]).await.unwrap().get::<_, i64>(0), 1004, "nothing is given up meanwhile");
     graphiti.start_again().await;
-    let episodes = graphiti.has(GROUP, 1000).await;
+    let episodes = graphiti.has(GROUP, 1004).await;
     let mut last = [0; 5];
-    for episode in &episodes {
-        let n: usize = episode["content"].as_str().unwrap().parse().unwrap();
+    for n in episodes.iter().filter_map(|episode| episode["content"].as_str()?.parse::<usize>().ok()) {
         assert!(n > last[n % 5], "{n} came after {}", last[n % 5]);
         last[n % 5] = n;
     }
-    assert_eq!(episodes.len(), 1000);
+    assert_eq!(last, [1000, 996, 997, 998, 999]);
+    assert_eq!(episodes.len(), 1004);
+    let asked: Vec<String> =
+        described(&episodes).into_iter().filter(|(_, said)| said.parse::<u32>().is_err()).map(|(by, _)| by).collect();
+    assert_eq!((asked.len(), asked[0].as_str(), asked[3].as_str()), (4, "user", "chairman:own-model"), "{asked:?}");
 }

@@ -61,6 +61,8 @@ pub(super) struct Council {
 pub(super) enum Trouble {
     Store(StoreError),
     Failed(Failure),
+    /// The daemon or its machine stops: the next try goes on with what is on record.
+    Stopped,
 }
 
 impl From<StoreError> for Trouble {
@@ -82,6 +84,7 @@ impl Conductor for Council {
             Ok(answer) => Ok(answer),
             Err(_) if session.stop.is_cancelled() => Err(stopped()),
             Err(Trouble::Failed(failure)) => Err(failure),
+            Err(Trouble::Stopped) => Err(Failure::new(ErrorClass::Crashed, "the session was ended before its time")),
             Err(Trouble::Store(e)) => {
                 tracing::warn!(session = %session.id, error = %e, "the council's rows can't be written");
                 Err(Failure::new(ErrorClass::Crashed, "the council's rows could not be written just now"))
@@ -464,9 +467,7 @@ impl AskError {
                 let why = "the council may use no more for this question; [modules.council] max_usd and max_tokens allow more";
                 Trouble::Failed(Failure::new(ErrorClass::Budget, why))
             }
-            Self::Stopped => {
-                Trouble::Failed(Failure::new(ErrorClass::Crashed, "the session was ended before its time"))
-            }
+            Self::Stopped => Trouble::Stopped,
             Self::Store(e) => Trouble::Store(e),
         }
     }

@@ -192,7 +192,7 @@ impl Record {
         }
         let sql =
             "UPDATE council_questions SET confidence = $2, way = CASE WHEN $3::text IS NOT NULL THEN 'memory' END,
-                answer = $3, answered_at = CASE WHEN $3 IS NOT NULL THEN shared.clock() END
+                answer = $3, failure = NULL, answered_at = CASE WHEN $3 IS NOT NULL THEN shared.clock() END
             WHERE id = $1";
         let done = tx.execute(sql, &[&self.id, confidence, &answer]).await;
         done.map_err(failed("writing what memory is worth"))?;
