@@ -5,7 +5,8 @@ use jiff::Timestamp;
 use base::TenantId;
 use config::{Config, Retention};
 use inbox::SWITCHBOARD;
-use store::{Aged, Database, StoreError, note_sizes};
+use modules::OLD_EPISODES;
+use store::{Aged, Database, StoreError, note_sizes, places_with};
 use tools::undo::delete_changes_older_than;
 
 use super::sql::OLD_ROUTES;
@@ -38,6 +39,11 @@ pub(super) async fn tidy(db: &Database, of: Of<'_>, config: &Config, now: Timest
     let runs = delete(db, (schema, tenant), &[schedule::OLD_RUNS], kept.runs.limit(now)).await?;
     let old = kept.messages.limit(now);
     let mut messages = delete(db, (schema, tenant), OLD_ROUTES, old).await?;
+    // Only a butler with a council has these.
+    if places_with(&mut db.every_tenant().await?, OLD_EPISODES.table).await?.iter().any(|place| place.schema == schema)
+    {
+        messages += delete(db, (schema, tenant), &[OLD_EPISODES], kept.sessions.limit(now)).await?;
+    }
     let files = delete(db, (schema, tenant), &[tools::sql::blobs::OLD], kept.attachments.limit(now)).await?;
     if butler == SWITCHBOARD {
         note_sizes(db, now).await?;

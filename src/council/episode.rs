@@ -12,7 +12,10 @@ pub const MARKER: &str = "llm_council";
 /// Whose words an episode holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Speaker<'a> {
+    /// The owner; in the group of others, whoever asked.
     User,
+    /// A question of the house's own: another butler's, a schedule's.
+    House,
     Member(&'a str),
     Chairman(&'a str),
     Direct(&'a str),
@@ -21,10 +24,11 @@ pub enum Speaker<'a> {
 }
 
 impl Speaker<'_> {
-    /// `user`, `council:<model>`, `chairman:<model>`, `direct:<model>`, `memory`.
+    /// `user`, `house`, `council:<model>`, `chairman:<model>`, `direct:<model>`, `memory`.
     pub fn description(self) -> String {
         match self {
             Self::User => "user".to_owned(),
+            Self::House => "house".to_owned(),
             Self::Member(model) => format!("council:{model}"),
             Self::Chairman(model) => format!("chairman:{model}"),
             Self::Direct(model) => format!("direct:{model}"),

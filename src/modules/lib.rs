@@ -44,6 +44,7 @@ pub use connector::{Batch, Connector, Incoming, Source, SourceError, Unreadable}
 pub use contract::{
     AccountTrial, Credential, Factory, Health, Manifest, Module, ModuleContext, ModuleError, Phase, State,
 };
+pub use council::OLD as OLD_EPISODES;
 pub use grant::{GrantError, Grants, new_grant};
 pub use inbound::Inbound;
 pub use job::{AskModel, AskModelError, Job, JobCall, JobFailure, NamedJob};

@@ -172,10 +172,10 @@ async fn after_a_kill_an_answer_has_the_label_of_what_was_shown_before() {
         graphiti.url
     );
     let household = with_council(&own, &[("one", "model-a", &one), ("two", "model-b", &two)], &graph);
-    let mut daemon = Household::again(&household, "BUTLERD_CRASH_POINT", "council.step:2").start().await;
+    let mut daemon = Household::again(&household, "BUTLERD_CRASH_POINT", "council.step:3").start().await;
     let body = json!({"text": "Rent or buy?", "butler": "council", "thread": "t", "id": "q-1"});
     asks(&daemon, &body);
-    died(&mut daemon, "council.step:2").await;
+    died(&mut daemon, "council.step:3").await;
     drop(daemon);
     // Nothing is left that could show it anything.
     graphiti.kill().await;

@@ -5,7 +5,7 @@ use testkit::model::ScriptedModel;
 
 use crate::inbound::{ended, ingest, message};
 use crate::support::council::{ABOUT, chairman, member, steps, with_council};
-use crate::support::graphiti::Graphiti;
+use crate::support::graphiti::{Graphiti, call};
 use crate::support::{eventually, model};
 
 const QUESTION: &str = "Which boiler do we have?";
@@ -168,6 +168,37 @@ async fn an_unsure_memory_leaves_it_to_the_council() {
     }
 }
 
+/// A fact is worth what the least believed of its episodes is: what the owner said answers where what the council said does
+/// not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fact_is_believed_as_the_words_that_it_was_made_of() {
+    let Some(graphiti) = Graphiti::plain().await else { return };
+    let (one, two, own) = models(&sure(json!([1]))).await;
+    let silent = "record_user = false\nrecord_council = false\nrecord_chairman = false\n";
+    let more = format!("\n[modules.council.memory]\nthreshold = 0.85\n{}", graph(&graphiti.url, silent));
+    let household = with_council(&own, &[("one", "model-a", &one), ("two", "model-b", &two)], &more);
+    let daemon = household.start().await;
+    let connection = graphiti.connect().await;
+    for by in ["user", "council:model-a"] {
+        let said =
+            json!({"name": by, "episode_body": "It is a Vaillant.", "source_description": by, "group_id": GROUP});
+        call(&connection, "add_memory", said).await;
+    }
+    let stored = graphiti.has(GROUP, 2).await;
+    let uuid = |at: usize| stored[at]["uuid"].clone();
+    for (episodes, provenance) in [(json!([uuid(0)]), 1.0), (json!([uuid(0), uuid(1)]), 0.8), (json!([]), 0.8)] {
+        let mut fact = fact(0);
+        fact["episodes"] = episodes;
+        graphiti.control(json!({"facts": [fact.clone()]})).await;
+        let end = household.asks_council(QUESTION);
+        let question = daemon.newest_question().await;
+        let found = question["confidence"]["candidates"][0]["provenance"].as_f64();
+        assert_eq!(found, Some(provenance), "{question:#}");
+        assert_eq!(question["way"], if provenance > 0.85 { "memory" } else { "council" }, "{end}");
+        call(&connection, "delete_entity_edge", json!({"uuid": fact["uuid"]})).await;
+    }
+}
+
 /// "Custom confidence model", "Fallback to chairman model".
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_confidence_model_judges_else_the_chairman() {
@@ -286,4 +317,26 @@ async fn a_thousand_that_waited_come_in_order_and_once() {
     let asked: Vec<String> =
         described(&episodes).into_iter().filter(|(_, said)| said.parse::<u32>().is_err()).map(|(by, _)| by).collect();
     assert_eq!((asked.len(), asked[0].as_str(), asked[3].as_str()), (4, "user", "chairman:own-model"), "{asked:?}");
+}
+
+/// What was told, and what was given up, goes with the sessions that it tells of; what waits stays.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn old_episodes_go_once_they_are_told() {
+    let (one, two, own) = models("?").await;
+    let household = with_council(&own, &[("one", "a", &one), ("two", "b", &two)], "");
+    let _daemon = household.start().await;
+    let db = household.role("council").await;
+    db.batch_execute(
+        "SET butlerd.tenant = 'owner';
+         INSERT INTO council_episodes (id, conversation, body, description, group_id, said_at, state, settled_at)
+         SELECT gen_random_uuid(), 'c', state, 'user', 'g', now() - age, state, CASE WHEN state <> 'accepted' THEN now() - age END
+         FROM unnest(ARRAY['sent', 'dead', 'accepted']) state, unnest(ARRAY[interval '400 days', interval '1 day']) age",
+    )
+    .await
+    .unwrap();
+    let (code, out, err) = household.cli(&["schedule", "run", "house-tidy", "--butler", "council"]);
+    assert_eq!(code, 0, "{out}{err}");
+    let rows = db.query("SELECT state || ' ' || count(*) FROM council_episodes GROUP BY state ORDER BY 1", &[]).await;
+    let left: Vec<String> = rows.unwrap().iter().map(|row| row.get(0)).collect();
+    assert_eq!(left, ["accepted 2", "dead 1", "sent 1"], "{out}");
 }

@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
+use super::provenance::Speakers;
 use super::settings::GraphitiSettings;
 use crate::live::Live;
 
@@ -48,6 +49,7 @@ pub(super) struct Graphiti {
     token: Option<Secret<String>>,
     live: Live,
     link: Mutex<Link>,
+    speakers: Speakers,
 }
 
 struct Link {
@@ -60,7 +62,8 @@ struct Link {
 impl Graphiti {
     pub fn new(url: &str, settings: &GraphitiSettings, token: Option<Secret<String>>, live: &Live) -> Self {
         let link = Link { open: None, down: None, backoff: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE) };
-        Self { url: url.to_owned(), settings: settings.clone(), token, live: live.clone(), link: Mutex::new(link) }
+        let (url, settings, live) = (url.to_owned(), settings.clone(), live.clone());
+        Self { url, settings, token, live, link: Mutex::new(link), speakers: Speakers::default() }
     }
 
     /// How long it is left alone from now on; `None`: it may be asked.
@@ -158,18 +161,23 @@ impl Graphiti {
     }
 
     async fn has(&self, connection: &RemoteConnection, episode: &Episode) -> Result<bool, String> {
-        let arguments = json!({"group_ids": [episode.group], "max_episodes": LOOKED_THROUGH});
-        let Value::Object(arguments) = arguments else { return Ok(false) };
-        let found = self.call(connection, EPISODES, arguments).await.map_err(Failed::into_words)?;
         let name = episode.name();
+        Ok(self.listed(connection, &episode.group).await?.iter().any(|one| one["name"] == name.as_str()))
+    }
+
+    /// The episodes of a group.
+    async fn listed(&self, connection: &RemoteConnection, group: &str) -> Result<Vec<Value>, String> {
+        let arguments = json!({"group_ids": [group], "max_episodes": LOOKED_THROUGH});
+        let Value::Object(arguments) = arguments else { return Ok(Vec::new()) };
+        let found = self.call(connection, EPISODES, arguments).await.map_err(Failed::into_words)?;
         let listed = found.as_array().or_else(|| found.get("episodes")?.as_array());
-        let listed = listed.ok_or_else(|| format!("what {EPISODES} says can't be read"))?;
-        Ok(listed.iter().any(|one| one["name"] == name.as_str()))
+        listed.cloned().ok_or_else(|| format!("what {EPISODES} says can't be read"))
     }
 
     /// What the graph knows of a question: facts that still hold, and what it says of things and people. Nothing where it
     /// fails or takes too long.
     pub async fn search(&self, question: &str) -> Vec<Remembered> {
+        let until = Instant::now() + self.settings.search_within.0;
         let searching = async {
             let connection = self.connection().await.ok()?;
             let group = [&self.settings.group_id];
@@ -183,13 +191,29 @@ impl Graphiti {
             let mut found = Vec::new();
             for (answer, what) in [(facts, "facts"), (nodes, "nodes")] {
                 match answer {
-                    Ok(answer) => found.extend(list(&answer, what).iter().filter_map(remembered)),
+                    Ok(answer) => found.extend_from_slice(list(&answer, what)),
                     Err(e) => tracing::warn!("the knowledge graph found no {what}: {}", e.into_words()),
                 }
             }
-            Some(found)
+            Some((connection, found))
         };
-        tokio::time::timeout(self.settings.search_within.0, searching).await.ok().flatten().unwrap_or_default()
+        let Some((connection, found)) = tokio::time::timeout_at(until, searching).await.ok().flatten() else {
+            return Vec::new();
+        };
+        if found.iter().any(|fact| !self.speakers.know(fact)) {
+            // Where that fails or takes too long, they are the council's own as far as anybody knows.
+            let _ = tokio::time::timeout_at(until, self.meet_speakers(&connection)).await;
+        }
+        let of = |one: &Value| remembered(one, self.speakers.of(one, &self.settings.group_id));
+        found.iter().filter_map(of).collect()
+    }
+
+    /// Looks whose words the episodes of the own group are.
+    async fn meet_speakers(&self, connection: &RemoteConnection) {
+        match self.listed(connection, &self.settings.group_id).await {
+            Ok(episodes) => self.speakers.learn(&episodes),
+            Err(why) => tracing::debug!("the knowledge graph does not say whose words its episodes are: {why}"),
+        }
     }
 
     async fn call(
@@ -247,7 +271,7 @@ fn list<'a>(answer: &'a Value, name: &str) -> &'a [Value] {
 }
 
 /// A fact or a node as something that is remembered; none where it holds no longer.
-fn remembered(one: &Value) -> Option<Remembered> {
+fn remembered(one: &Value, provenance: Provenance) -> Option<Remembered> {
     let moment = |name: &str| {
         let text = one.get(name)?.as_str()?;
         text.parse::<Timestamp>().ok().or_else(|| {
@@ -270,7 +294,7 @@ fn remembered(one: &Value) -> Option<Remembered> {
         id: text("uuid").unwrap_or_default().to_owned(),
         text: base::text::truncate(&base::text::clean(&said), 1000),
         at: moment("valid_at").or_else(|| moment("created_at")),
-        provenance: Provenance::Council,
+        provenance,
     })
 }
 
@@ -278,18 +302,22 @@ fn remembered(one: &Value) -> Option<Remembered> {
 mod tests {
     use super::*;
 
+    fn read(one: &Value) -> Option<Remembered> {
+        remembered(one, Provenance::Council)
+    }
+
     #[test]
     fn what_holds_no_longer_is_not_remembered() {
         let fact = json!({"uuid": "u", "fact": "The boiler is a Vaillant.", "created_at": "2026-01-02T03:04:05+00:00",
                           "valid_at": "2026-01-01T00:00:00", "invalid_at": null, "expired_at": null});
-        let read = remembered(&fact).unwrap();
+        let read = read(&fact).unwrap();
         assert_eq!(read.text, "The boiler is a Vaillant.");
         assert_eq!(read.at, "2026-01-01T00:00:00Z".parse().ok());
         let ended = json!({"fact": "x", "invalid_at": "2026-02-01T00:00:00Z"});
-        assert_eq!(remembered(&ended), None);
+        assert_eq!(read(&ended), None);
         let node =
             json!({"uuid": "n", "name": "Boiler", "summary": "A Vaillant.", "created_at": "2026-01-02T03:04:05Z"});
-        assert_eq!(remembered(&node).unwrap().text, "Boiler: A Vaillant.");
-        assert_eq!(remembered(&json!({"name": "Boiler", "summary": ""})), None);
+        assert_eq!(read(&node).unwrap().text, "Boiler: A Vaillant.");
+        assert_eq!(read(&json!({"name": "Boiler", "summary": ""})), None);
     }
 }

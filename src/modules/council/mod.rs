@@ -9,6 +9,7 @@
 mod budget;
 mod flow;
 mod graphiti;
+mod provenance;
 mod recorder;
 mod seat;
 mod settings;
@@ -35,6 +36,7 @@ use graphiti::Graphiti;
 use recorder::Recorder;
 use seat::Seat;
 use settings::{Settings, default_name};
+pub use sql::OLD;
 
 const NAME: &str = "council";
 /// Its tables. Those of the butler's own roster go by the butler's name.

@@ -8,12 +8,15 @@ use council::episode::Episode;
 use council::ranking::Place;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
-use store::{Lease, QueueTable, Store, StoreError, Tx};
+use store::{Aged, Lease, QueueTable, Store, StoreError, Tx};
 use tokio_postgres::Row;
 use tools::{ToolCall, ToolError};
 use uuid::Uuid;
 
 use super::seat::{LeftOut, Said, Seat};
+
+/// Episodes that are told, or that nobody takes.
+pub const OLD: Aged = Aged { table: "council_episodes", old: "settled_at < $1" };
 
 fn failed(step: &'static str) -> impl FnOnce(tokio_postgres::Error) -> StoreError {
     StoreError::query(step)
