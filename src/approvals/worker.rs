@@ -208,7 +208,7 @@ impl Worker {
             return self.broken_off(call, within).await.map(Some);
         };
         crash::point("approval.called");
-        let Some(Reply { json: answer, is_error, seen }) = reply else {
+        let Some(Reply { json: answer, is_error, seen, .. }) = reply else {
             return Ok(Some(Outcome::abandoned("there is no such tool any more")));
         };
         let code = answer["code"].as_str().unwrap_or_default();

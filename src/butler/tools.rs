@@ -5,13 +5,14 @@ use std::sync::{Arc, OnceLock};
 use serde_json::{Value, json};
 
 use super::handle::Core;
+use super::routed::council_tool;
 use modules::{Health, State, switch_key};
 use schedule::Scheduler;
 use sessions::{SessionState, Trigger, show_end};
 use tools::sql::state;
 use tools::{Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
 
-/// The tools about `core`'s butler.
+/// The tools about `core`'s butler, and the one by which it asks the household's council.
 pub(super) fn self_tools(core: &Arc<Core>, schedules: &Scheduler) -> Vec<Tool> {
     static DEFS: OnceLock<Vec<Arc<Definition>>> = OnceLock::new();
     let defs = DEFS.get_or_init(definitions);
@@ -29,7 +30,9 @@ pub(super) fn self_tools(core: &Arc<Core>, schedules: &Scheduler) -> Vec<Tool> {
         on_core!(module_states),
         on_core!(module_set_enabled),
     ];
-    defs.iter().zip(handlers).map(|(d, h)| Tool::new(d, h)).collect()
+    let of_itself = defs.iter().zip(handlers).map(|(d, h)| Tool::new(d, h));
+    let services = &core.services;
+    of_itself.chain(council_tool(&services.inbox, &services.roster_dir, core.config.name.as_str())).collect()
 }
 
 fn definitions() -> Vec<Arc<Definition>> {

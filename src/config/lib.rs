@@ -56,6 +56,7 @@ pub use load::{Household, Origin, load, load_config};
 pub use mistake::{BrokenButler, Mistake, Refused};
 pub use page::settings_page;
 pub use pricing::{LongPrice, ModelPrice, Pricing, Rates};
+pub use roster::has_module;
 pub use runtime::{HouseholdRuntime, ModelTiers};
 pub use schema::keys;
 pub use section::{KeyMistake, Section};

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
 use serde_json::{Map, Value as Json, json};
+use toml_edit::{DocumentMut, Item};
 
 use super::butler::{BUTLER, ButlerConfig, ButlerFile};
 use super::catalog::{Catalog, Finding, Place};
@@ -98,6 +99,15 @@ pub(super) fn read(shown: &Path, config: &Config, catalog: &dyn Catalog) -> Rost
         }
     }
     roster
+}
+
+/// Whether a butler of a roster has the settings of a module and the module is not switched off, as far as its file can be
+/// read.
+pub fn has_module(roster: &Path, butler: &str, module: &str) -> bool {
+    let text = std::fs::read_to_string(roster.join(butler).join(BUTLER_FILE)).unwrap_or_default();
+    let Ok(file) = text.parse::<DocumentMut>() else { return false };
+    let settings = file.get("modules").and_then(|modules| modules.get(module));
+    settings.is_some_and(|settings| settings.get("enabled").and_then(Item::as_bool) != Some(false))
 }
 
 /// Names of the butlers' directories, in order. Hidden ones and plain files are no butlers.

@@ -169,7 +169,7 @@ impl ServerHandler for Conn {
             let _ = context.peer.notify_tool_list_changed().await;
         }
         match ended {
-            Ended::Replied(reply) => Ok(tool_result(&reply.json, reply.is_error).into()),
+            Ended::Replied(reply) => Ok(tool_result(&reply.json, reply.is_error, reply.structured).into()),
             Ended::NoTool(name) => Err(ErrorData::invalid_params(format!("there is no tool `{name}`"), None)),
             Ended::Failed => Err(ErrorData::internal_error("the tool failed; the daemon's log says why", None)),
         }

@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::http::Body;
-use super::result::{Wrapped, wrapped};
+use super::result::{Structured, structured};
+use tools::Reply;
 
 /// Protocol versions in which a call needs nothing beside its body.
 const PLAIN: [&str; 3] = ["2025-03-26", "2025-06-18", "2025-11-25"];
@@ -90,7 +91,7 @@ struct Answer<'a> {
 struct Done<'a> {
     content: [Text<'a>; 1],
     #[serde(skip_serializing_if = "Option::is_none")]
-    structured_content: Option<Wrapped<'a>>,
+    structured_content: Option<Structured<'a>>,
     is_error: bool,
 }
 
@@ -101,9 +102,10 @@ struct Text<'a> {
 }
 
 /// The answer to a call that has a result.
-pub(super) fn answer(id: &Id, result: &Value, is_error: bool) -> Response<Body> {
-    let content = [Text { r#type: "text", text: &result.to_string() }];
-    let done = Done { content, structured_content: wrapped(result), is_error };
+pub(super) fn answer(id: &Id, reply: &Reply) -> Response<Body> {
+    let content = [Text { r#type: "text", text: &reply.json.to_string() }];
+    let structured_content = structured(&reply.json, reply.structured);
+    let done = Done { content, structured_content, is_error: reply.is_error };
     let answer = Answer { jsonrpc: "2.0", id, result: done };
     // What was just made of text and JSON can be written.
     let body = serde_json::to_vec(&answer).unwrap_or_default();

@@ -265,7 +265,7 @@ impl Served {
         let caller = caller.from_span(call.traceparent.as_deref());
         let conn = Conn(self.face.clone());
         match conn.run(call.tool, call.arguments, caller, CancellationToken::new()).await {
-            Ended::Replied(reply) => Ok(quick::answer(&call.id, &reply.json, reply.is_error)),
+            Ended::Replied(reply) => Ok(quick::answer(&call.id, &reply)),
             Ended::NoTool(_) | Ended::Failed => Err(FAILED),
         }
     }

@@ -49,6 +49,10 @@ pub struct Meta {
     /// may call it too: it hands work on, or adds rows that are believed as little as that session.
     #[serde(skip)]
     pub carries_label: bool,
+    /// Clients are given its result as structured content as well: for tools in the shape of another program's, whose
+    /// clients read it there.
+    #[serde(skip)]
+    pub structured: bool,
     /// Arguments that must not appear in logs and audit rows.
     pub sensitive: Vec<String>,
     pub effect: Option<Effect>,
@@ -64,6 +68,7 @@ impl Default for Meta {
             internal: false,
             operators: false,
             carries_label: false,
+            structured: false,
             sensitive: Vec::new(),
             effect: None,
         }

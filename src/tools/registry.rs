@@ -162,6 +162,8 @@ pub struct ToolSet {
 pub struct Reply {
     pub json: Value,
     pub is_error: bool,
+    /// It goes along as structured content, whatever it is.
+    pub structured: bool,
     /// The label of what it shows.
     pub seen: Label,
 }

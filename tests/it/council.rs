@@ -96,6 +96,26 @@ async fn who_does_not_answer_is_left_out_and_named() {
     assert_eq!(daemon.newest_question().await["failure"], why);
 }
 
+/// A member's time begins when it has its place: who waits behind one that hangs is not left out for it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_waits_for_a_place_is_not_late() {
+    let well = member("Rent.", "1. Response A").await;
+    let hangs = model(json!([{"when": ".", "steps": [{"hang": true}]}])).await;
+    let own = chairman("Rent, then.", "?").await;
+    let members = [("slow", "model-a", &hangs), ("slower", "model-b", &hangs), ("well", "model-c", &well)];
+    let household = with_council(&own, &members, "member_timeout = \"2s\"\n").replace(
+        "council/butler.toml",
+        "max_concurrent_sessions = 8",
+        "max_concurrent_sessions = 1",
+    );
+    let _daemon = household.start().await;
+    let end = household.asks_council(QUESTION);
+    let answer = end["output"].as_str().unwrap_or_default();
+    assert!(answer.starts_with("Rent, then."), "{end}");
+    assert!(answer.contains("slow: it took longer than 2s") && answer.contains("slower: it took"), "{answer}");
+    assert!(!answer.contains("well: "), "{answer}");
+}
+
 /// A clear word of the router has one model answer alone; a router that fails or rambles has the council deliberate.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_router_decides_and_in_doubt_the_council_deliberates() {
@@ -180,6 +200,38 @@ async fn a_person_sees_the_stages_and_a_follow_up_has_what_was_said() {
     let id = listed["questions"][1]["id"].as_str().unwrap();
     let (code, out, err) = household.cli(&["council", "show", id]);
     assert!(code == 0 && out.contains("A was ") && out.contains("answer, by council"), "{out}{err}");
+}
+
+/// Where there is a council other butlers have `council_ask`, which asks as `ask_butler` does: through the switchboard, one
+/// deeper, with the label of whoever asks. Where there is none nobody is told of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_butler_asks_the_council_where_there_is_one() {
+    let (one, two) = (member("Rent.", "1. Response A").await, member("Buy.", "1. Response A").await);
+    let own = model(json!([
+        {"when": CONCLUDED, "steps": [{"say": "Rent for now."}]},
+        {"when": "where shall we live", "steps": [
+            {"call": {"tool": "council_ask", "arguments": {"question": QUESTION}}}, {"say": "The council says so."}]},
+    ]))
+    .await;
+    let household = with_council(&own, &[("one", "model-a", &one), ("two", "model-b", &two)], "");
+    let daemon = household.start().await;
+    assert!(daemon.mcp("general").tools().await.contains(&"council_ask".to_owned()));
+    assert!(!daemon.mcp("council").tools().await.contains(&"council_ask".to_owned()), "it does not ask itself");
+    let done = daemon.mcp("general").ok("trigger", json!({"prompt": "where shall we live?"})).await;
+    assert_eq!(done["output"], "The council says so.", "{done}");
+    let back = own.requests().iter().any(|r| r.body.to_string().contains("\\\"answer\\\":\\\"Rent for now.\\\""));
+    assert!(back, "the answer came back: {:?}", own.requests().last().map(|r| r.body.to_string()));
+    let db = household.role("council").await;
+    db.batch_execute("SET butlerd.tenant = 'owner'").await.unwrap();
+    let sql = "SELECT trigger_source, (context #>> '{request,lineage,depth}')::int FROM sessions
+        WHERE parent_session_id IS NOT NULL AND trigger_source = 'ask'";
+    let asked = db.query_one(sql, &[]).await.unwrap();
+    assert_eq!(asked.get::<_, i32>(1), 1, "one deeper than who asked");
+    drop(daemon);
+
+    let household = Household::few_with_model(&own);
+    let daemon = household.start().await;
+    assert!(!daemon.mcp("general").tools().await.contains(&"council_ask".to_owned()));
 }
 
 /// The settings that make no council are refused with what to do; another program's are taken over, each key or its reason.

@@ -106,6 +106,8 @@ async fn the_tools_have_the_real_server_s_arguments_and_no_others() {
         assert!(text.contains("invalid_arguments") && text.contains("metadata"), "{name}: {text}");
     }
     assert_eq!(mcp.ok("get_status", json!({})).await["status"], "ok");
+    let whole = mcp.call("get_status", json!({})).await;
+    assert_eq!(whole.body["result"]["structuredContent"], whole.result(), "the real server's clients read it there");
     for (arguments, why) in [
         (
             json!({"name": "n", "episode_body": "Ada lives here", "reference_time": "yesterday"}),

@@ -1,5 +1,6 @@
-//! `ask_butler` and `list_butlers`: one butler asks another, through the switchboard.
+//! `ask_butler`, `council_ask` and `list_butlers`: one butler asks another, through the switchboard.
 
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -14,6 +15,41 @@ use tools::{Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
 
 /// A session waits this long; what comes later starts another.
 const DEADLINE: Duration = Duration::from_secs(90);
+
+/// The butler that is a council, and its module.
+const COUNCIL: &str = "council";
+/// A deliberation is several models, one after the other.
+const COUNCIL_DEADLINE: u64 = 300;
+
+/// `council_ask` for another butler, where the household has a council.
+pub fn council_tool(inbox: &Inbox, roster: &Path, own: &str) -> Option<Tool> {
+    static DEFINITION: OnceLock<Arc<Definition>> = OnceLock::new();
+    if own == COUNCIL || !config::has_module(roster, COUNCIL, COUNCIL) {
+        return None;
+    }
+    let definition = DEFINITION.get_or_init(|| {
+        let schema = json!({"type": "object", "additionalProperties": false, "required": ["question"],
+            "properties": {"question": {"type": "string", "minLength": 1, "maxLength": 65536,
+                                        "description": "With all that must be known to answer it"}}});
+        let description = "Have several models deliberate on a hard question, and wait for their answer.";
+        let definition = Definition::new("council_ask", description, schema, meta());
+        Arc::new(definition.expect("a schema in the source is right"))
+    });
+    let asking = inbox.clone();
+    Some(Tool::new(
+        definition,
+        handler(move |mut call: ToolCall| {
+            let given = [("butler", json!(COUNCIL)), ("deadline_s", json!(COUNCIL_DEADLINE))];
+            Arc::make_mut(&mut call.args).extend(given.map(|(name, value)| (name.to_owned(), value)));
+            ask(call, asking.clone())
+        }),
+    ))
+}
+
+/// What asking another does.
+fn meta() -> Meta {
+    Meta { reads_private: true, reads_untrusted: true, ..Meta::write(Effect::Once) }.labelled()
+}
 
 /// The tools.
 pub fn ask_tools(inbox: &Inbox) -> Vec<Tool> {
@@ -38,7 +74,7 @@ pub fn ask_tools(inbox: &Inbox) -> Vec<Tool> {
                 "ask_butler",
                 "Ask another butler of the household a question and wait for its answer.",
                 ask,
-                Meta { reads_private: true, reads_untrusted: true, ..Meta::write(Effect::Once) }.labelled(),
+                meta(),
             ),
             define("list_butlers", "The butlers of the household and what each is for.", which, reads),
         ]

@@ -31,6 +31,7 @@ pub(super) fn tools(graph: &Arc<Graph>) -> Result<Vec<Tool>, ModuleError> {
 
 fn tool(name: &'static str, graph: &Arc<Graph>) -> Result<Tool, ModuleError> {
     let (description, schema, meta) = about(name);
+    let meta = Meta { structured: true, ..meta };
     let definition = Definition::new(name, description, schema, meta).map(Arc::new).map_err(ModuleError::new)?;
     let graph = graph.clone();
     Ok(Tool::new(

@@ -177,7 +177,7 @@ impl ToolSet {
         describe(&mut span, shadow, Outcome::Refused, Some(problem), Some(&json));
         self.inner.metrics.tool_call(&shadow.def.name, Outcome::Refused.as_str());
         self.inner.auditor.record(shadow.record(Outcome::Refused, Some(text::truncate(problem, 500))));
-        Reply { json, is_error: true, seen: Label::NOTHING }
+        Reply { json, is_error: true, structured: false, seen: Label::NOTHING }
     }
 
     /// Runs the handler behind the door; a panic is its error. Only what changes nothing is dropped when it is cancelled.
@@ -262,7 +262,7 @@ impl ToolSet {
             Err(e) => (e.to_json(shadow.def.effect(), audited), !matches!(e, ToolError::Refused { .. })),
         };
         household().clean_json(&mut json);
-        Reply { json, is_error, seen }
+        Reply { json, is_error, structured: shadow.def.meta.structured, seen }
     }
 }
 
