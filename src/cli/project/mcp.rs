@@ -63,8 +63,8 @@ impl MemoryServer {
 
     fn answer(&self, tool: &ProjectTool, args: &Map<String, Value>) -> CallToolResult {
         match self.call(tool, args) {
-            Ok(value) => tool_result(&value, false),
-            Err(error) => tool_result(&Problem::from(error).to_json(), true),
+            Ok(value) => tool_result(&value, false, false),
+            Err(error) => tool_result(&Problem::from(error).to_json(), true, false),
         }
     }
 }
