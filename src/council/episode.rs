@@ -15,7 +15,7 @@ pub enum Speaker<'a> {
     /// The owner; in the group of others, whoever asked.
     User,
     /// A question of the house's own: another butler's, a schedule's.
-    House,
+    Household,
     Member(&'a str),
     Chairman(&'a str),
     Direct(&'a str),
@@ -28,7 +28,7 @@ impl Speaker<'_> {
     pub fn description(self) -> String {
         match self {
             Self::User => "user".to_owned(),
-            Self::House => "house".to_owned(),
+            Self::Household => "house".to_owned(),
             Self::Member(model) => format!("council:{model}"),
             Self::Chairman(model) => format!("chairman:{model}"),
             Self::Direct(model) => format!("direct:{model}"),

@@ -120,7 +120,7 @@ impl Council {
         let (text, again) = self.meant(session, &conversation, id).await?;
         let seed = Uuid::new_v4().as_u64_pair().1.cast_signed();
         let named = (session.id, conversation.as_str(), text.as_str(), seed);
-        let by = if request.trust == Trust::System { Speaker::House } else { Speaker::User };
+        let by = if request.trust == Trust::System { Speaker::Household } else { Speaker::User };
         let asked = self.episode(session, by, &text);
         let told = asked.as_ref().map(|episode| (episode, conversation.as_str()));
         let seen = Arc::new(Seen::default());
@@ -168,7 +168,7 @@ impl Council {
         let settings = &self.settings.graphiti;
         self.graphiti.as_ref()?;
         let told = match speaker {
-            Speaker::User | Speaker::House => settings.record_user,
+            Speaker::User | Speaker::Household => settings.record_user,
             Speaker::Member(_) => settings.record_council,
             Speaker::Chairman(_) | Speaker::Direct(_) | Speaker::Memory => settings.record_chairman,
         };
