@@ -24,13 +24,15 @@ const BAD: &str = "bad";
 #[rpc(server, client, namespace = "butlerd", namespace_separator = ".")]
 pub trait DeliveriesApi {
     /// The newest deliveries, at most `limit` (1 to 200, else 20); of one butler, or of one state, or `bad`: unknown,
-    /// failed and dead ones. A token of one butler sees that butler's. Scope `read`.
+    /// failed and dead ones; those made before the delivery `before`, if that is named. A token of one butler sees that
+    /// butler's. Scope `read`.
     #[method(name = "deliveries_list", param_kind = map, with_extensions)]
     async fn deliveries_list(
         &self,
         butler: Option<String>,
         state: Option<String>,
         limit: Option<u32>,
+        before: Option<Uuid>,
     ) -> Result<Vec<DeliveryView>, Failure>;
 
     /// One delivery with its tries. Scope `read`.
@@ -119,6 +121,7 @@ impl DeliveriesApiServer for Rpc {
         butler: Option<String>,
         state: Option<String>,
         limit: Option<u32>,
+        before: Option<Uuid>,
     ) -> Result<Vec<DeliveryView>, Failure> {
         let grant = may(ext, Need::Look)?;
         let limit = limited(limit, USUAL, MOST)?;
@@ -133,7 +136,7 @@ impl DeliveriesApiServer for Rpc {
                 return Err(Failure::invalid(format!("There is no state `{state}`; there are: {known}, and {BAD}.")));
             }
         };
-        Ok(self.post().list(&grant.tenant, butler.as_deref(), states, i64::from(limit)).await?)
+        Ok(self.post().list(&grant.tenant, butler.as_deref(), states, i64::from(limit), before).await?)
     }
 
     async fn deliveries_show(&self, ext: &Extensions, id: Uuid) -> Result<DeliveryView, Failure> {

@@ -20,10 +20,15 @@ const STATES: [&str; 4] = ["accepted", "processing", "done", "dead"];
 /// Messages that came in. All of them are the switchboard's, whichever butler they went to.
 #[rpc(server, client, namespace = "butlerd", namespace_separator = ".")]
 pub trait InboxApi {
-    /// The newest messages, at most `limit` (1 to 200, else 20), without their parts; of one state, if that is named.
-    /// Scope `read`.
+    /// The newest messages, at most `limit` (1 to 200, else 20), without their parts; of one state, if that is named;
+    /// those that came before the message `before`, if that is. Scope `read`.
     #[method(name = "inbox_list", param_kind = map, with_extensions)]
-    async fn inbox_list(&self, state: Option<String>, limit: Option<u32>) -> Result<Vec<Entry>, Failure>;
+    async fn inbox_list(
+        &self,
+        state: Option<String>,
+        limit: Option<u32>,
+        before: Option<Uuid>,
+    ) -> Result<Vec<Entry>, Failure>;
 
     /// One message with its parts and answers. Scope `read`.
     #[method(name = "inbox_show", param_kind = map, with_extensions)]
@@ -71,6 +76,7 @@ impl InboxApiServer for Rpc {
         ext: &Extensions,
         state: Option<String>,
         limit: Option<u32>,
+        before: Option<Uuid>,
     ) -> Result<Vec<Entry>, Failure> {
         let grant = may(ext, Need::Look)?;
         rights::check_butler(&grant, SWITCHBOARD)?;
@@ -80,7 +86,7 @@ impl InboxApiServer for Rpc {
             return Err(Failure::invalid(format!("There is no state `{state}`; there are: {known}.")));
         }
         let inbox = &self.supervisor.services().inbox;
-        Ok(inbox.entries(&grant.tenant, state.as_deref(), i64::from(limit)).await?)
+        Ok(inbox.entries(&grant.tenant, state.as_deref(), i64::from(limit), before).await?)
     }
 
     async fn inbox_show(&self, ext: &Extensions, id: Uuid) -> Result<Entry, Failure> {

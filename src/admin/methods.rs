@@ -9,8 +9,8 @@ use jsonrpsee::server::Methods;
 
 use super::rpc::Rpc;
 use super::{
-    approvals, audit, contacts, deliveries, ids, inbox, live, local_answers, login, looks, models, schedule_edits,
-    schedule_week, schedules, secrets, services, sessions, timeline, tokens, undo, work,
+    approvals, audit, contacts, conversations, deliveries, ids, inbox, live, local_answers, login, looks, models,
+    owner_notes, schedule_edits, schedule_week, schedules, secrets, services, sessions, timeline, tokens, undo, work,
 };
 
 /// All calls that this port answers.
@@ -30,9 +30,11 @@ pub(super) fn all(rpc: &Rpc) -> Result<Methods, RegisterMethodError> {
     all.merge(looks::LooksApiServer::into_rpc(rpc.clone()))?;
     all.merge(ids::IdsApiServer::into_rpc(rpc.clone()))?;
     all.merge(models::ModelsApiServer::into_rpc(rpc.clone()))?;
+    all.merge(owner_notes::NotesApiServer::into_rpc(rpc.clone()))?;
     all.merge(approvals::ApprovalsApiServer::into_rpc(rpc.clone()))?;
     all.merge(audit::AuditApiServer::into_rpc(rpc.clone()))?;
     all.merge(contacts::ContactsApiServer::into_rpc(rpc.clone()))?;
+    all.merge(conversations::ConversationsApiServer::into_rpc(rpc.clone()))?;
     all.merge(deliveries::DeliveriesApiServer::into_rpc(rpc.clone()))?;
     all.merge(undo::UndoApiServer::into_rpc(rpc.clone()))?;
     all.merge(secrets::SecretsApiServer::into_rpc(rpc.clone()))?;

@@ -94,7 +94,7 @@ pub async fn run(caller: Caller, what: Deliveries) -> Outcome {
             return save(&caller, &caller.got(calls.deliveries_file(file).await)?, path);
         }
         Deliveries::List { state, butler, newest } => {
-            let found = calls.deliveries_list(butler, state, Some(newest.limit)).await;
+            let found = calls.deliveries_list(butler, state, Some(newest.limit), None).await;
             return caller.list(found, list);
         }
         Deliveries::Show { id } => return caller.show(calls.deliveries_show(named(&id).await?).await, show),

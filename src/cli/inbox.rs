@@ -43,7 +43,7 @@ pub async fn run(caller: Caller, what: Inbox) -> Outcome {
     let calls = caller.quick()?;
     let named = async |id: &Id| caller.id(IdKind::Message, id).await;
     match what {
-        Inbox::List { state, newest } => caller.list(calls.inbox_list(state, Some(newest.limit)).await, list),
+        Inbox::List { state, newest } => caller.list(calls.inbox_list(state, Some(newest.limit), None).await, list),
         Inbox::Show { id } => caller.show(calls.inbox_show(named(&id).await?).await, show),
         Inbox::Retry { id } => caller.show(calls.inbox_retry(named(&id).await?).await, reopened),
         Inbox::Reroute { id, butler, part } => {

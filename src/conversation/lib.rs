@@ -18,6 +18,7 @@
 //! messages of which a part was handed to it, and what it said itself. A message may become its concern after later
 //! ones were said; so a butler reads on by a number of its own of the same sequence, which [`Placed::place`] is.
 
+mod browse;
 mod lane;
 mod reference;
 mod sql;
@@ -31,9 +32,10 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+pub use browse::{Browser, Page};
 pub use lane::{Lane, bounded, joined};
 pub use reference::{NoReference, Reference};
-pub use sql::{Direction, Entry, MESSAGE_TEXT, OLD, Placed, written_to};
+pub use sql::{Direction, Entry, MESSAGE_TEXT, OLD, Placed, Seen, written_to};
 
 use base::{RequestId, TenantId};
 use store::{Database, Lease, StoreError};
@@ -121,6 +123,11 @@ impl ConversationLog {
     pub async fn texts(&self, tenant: &TenantId, requests: &[Uuid]) -> Result<HashMap<Uuid, String>, StoreError> {
         let mut lease = self.db.shared(tenant).await?;
         sql::texts(&mut lease, tenant, requests).await
+    }
+
+    /// The log for people.
+    pub fn browser(&self) -> Browser {
+        Browser::new(self.db.clone())
     }
 
     /// A butler's view of the log, for its modules.

@@ -257,3 +257,108 @@ pub(super) async fn texts(
     let rows = lease.read(sql, &[&tenant.as_str(), &requests]).await.map_err(failed())?;
     Ok(rows.iter().map(|row| (row.get("request_id"), row.get("text"))).collect())
 }
+
+store::row! {
+    /// An entry as people page through them, from the newest back.
+    #[derive(Clone, PartialEq, Debug)]
+    pub struct Seen {
+        /// In the order of writing; what is older has a smaller one.
+        pub seq: i64,
+        pub entry: Entry = |row| row.into(),
+    }
+}
+
+/// Part of the log that one look goes through: from `low` to below `before`.
+pub(super) struct Window {
+    pub low: i64,
+    pub before: i64,
+    /// There is something older than all of it.
+    pub more: bool,
+}
+
+/// The newest entries before `before`, at most so many.
+pub(super) async fn window(lease: &mut Lease, tenant: &TenantId, before: i64, most: i64) -> Result<Window, StoreError> {
+    let sql = "SELECT min(w.seq) AS low, count(*) AS count FROM (SELECT c.seq FROM shared.conversation c
+               WHERE c.tenant_id = $1 AND c.seq < $2 ORDER BY c.seq DESC LIMIT $3) w";
+    let rows = lease.read(sql, &[&tenant.as_str(), &before, &most]).await.map_err(failed())?;
+    let found = rows.first().map(|row| (row.get::<_, Option<i64>>("low"), row.get::<_, i64>("count")));
+    let (low, count) = found.unwrap_or_default();
+    Ok(Window { low: low.unwrap_or(before), before, more: count >= most })
+}
+
+/// Of each conversation whose last entry is in this window that entry, the newest first.
+pub(super) async fn last_of_lanes(
+    lease: &mut Lease,
+    tenant: &TenantId,
+    window: &Window,
+    most: i64,
+) -> Result<Vec<Seen>, StoreError> {
+    let sql = format!(
+        "SELECT c.seq, {COLUMNS} FROM shared.conversation c
+         WHERE c.tenant_id = $1 AND c.seq >= $2 AND c.seq < $3
+           AND NOT EXISTS (SELECT 1 FROM shared.conversation n
+                           WHERE n.tenant_id = $1 AND n.lane = c.lane AND n.seq > c.seq)
+         ORDER BY c.seq DESC LIMIT $4"
+    );
+    let rows = lease.read(&sql, &[&tenant.as_str(), &window.low, &window.before, &most]).await.map_err(failed())?;
+    Ok(rows.iter().map(Seen::from).collect())
+}
+
+/// What in this window says this, the newest first. `like` is a pattern of `ILIKE`.
+pub(super) async fn saying(
+    lease: &mut Lease,
+    tenant: &TenantId,
+    window: &Window,
+    like: &str,
+    most: i64,
+) -> Result<Vec<Seen>, StoreError> {
+    let sql = format!(
+        "SELECT c.seq, {COLUMNS} FROM shared.conversation c
+         WHERE c.tenant_id = $1 AND c.seq >= $2 AND c.seq < $3
+           AND (c.text ILIKE $4 OR c.subject ILIKE $4 OR c.person ILIKE $4 OR c.person_name ILIKE $4)
+         ORDER BY c.seq DESC LIMIT $5"
+    );
+    let params: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
+        [&tenant.as_str(), &window.low, &window.before, &like, &most];
+    let rows = lease.read(&sql, &params).await.map_err(failed())?;
+    Ok(rows.iter().map(Seen::from).collect())
+}
+
+/// The conversation that an entry belongs to.
+pub(super) async fn lane_of(lease: &mut Lease, tenant: &TenantId, entry: Uuid) -> Result<Option<Lane>, StoreError> {
+    let sql = "SELECT c.lane FROM shared.conversation c WHERE c.tenant_id = $1 AND c.entry = $2 LIMIT 1";
+    let rows = lease.read(sql, &[&tenant.as_str(), &entry]).await.map_err(failed())?;
+    Ok(rows.first().map(|row| Lane(row.get("lane"))))
+}
+
+/// What was said in a conversation before `before`, the newest first.
+pub(super) async fn of_lane(
+    lease: &mut Lease,
+    tenant: &TenantId,
+    lane: &Lane,
+    before: i64,
+    most: i64,
+) -> Result<Vec<Seen>, StoreError> {
+    let sql = format!(
+        "SELECT c.seq, {COLUMNS} FROM shared.conversation c
+         WHERE c.tenant_id = $1 AND c.lane = $2 AND c.seq < $3 ORDER BY c.seq DESC LIMIT $4"
+    );
+    let rows = lease.read(&sql, &[&tenant.as_str(), &lane.0, &before, &most]).await.map_err(failed())?;
+    Ok(rows.iter().map(Seen::from).collect())
+}
+
+/// What was said to a contact, or by one, on all channels before `before`, the newest first.
+pub(super) async fn of_contact(
+    lease: &mut Lease,
+    tenant: &TenantId,
+    contact: Uuid,
+    before: i64,
+    most: i64,
+) -> Result<Vec<Seen>, StoreError> {
+    let sql = format!(
+        "SELECT c.seq, {COLUMNS} FROM shared.conversation c
+         WHERE c.tenant_id = $1 AND c.contact_id = $2 AND c.seq < $3 ORDER BY c.seq DESC LIMIT $4"
+    );
+    let rows = lease.read(&sql, &[&tenant.as_str(), &contact, &before, &most]).await.map_err(failed())?;
+    Ok(rows.iter().map(Seen::from).collect())
+}

@@ -60,10 +60,17 @@ impl Inbox {
         Ok(rows.iter().map(|row| row.get("id")).collect())
     }
 
-    /// The newest messages, at most `limit`, without their parts; of one state, if that is named.
-    pub async fn entries(&self, tenant: &TenantId, state: Option<&str>, limit: i64) -> Result<Vec<Entry>, StoreError> {
+    /// The newest messages, at most `limit`, without their parts; of one state, if that is named; those that came before
+    /// the message `before`, if that is.
+    pub async fn entries(
+        &self,
+        tenant: &TenantId,
+        state: Option<&str>,
+        limit: i64,
+        before: Option<Uuid>,
+    ) -> Result<Vec<Entry>, StoreError> {
         let mut lease = self.db().shared(tenant).await?;
-        let rows = shown::newest(&mut lease, self.schema(), tenant, state, limit).await?;
+        let rows = shown::newest(&mut lease, self.schema(), tenant, (state, before), limit).await?;
         drop(lease);
         let mut entries: Vec<Entry> = rows.into_iter().map(entry).collect();
         self.fill_in(tenant, &mut entries).await?;

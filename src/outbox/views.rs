@@ -34,6 +34,9 @@ pub struct Note {
     pub subject: Option<String>,
     pub message: String,
     pub at: Timestamp,
+    /// When somebody saw it, where that is asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seen_at: Option<Timestamp>,
 }
 
 /// Why nothing was changed.
@@ -48,15 +51,16 @@ pub enum DeliveryError {
 }
 
 impl Outbox {
-    /// The newest deliveries: of one butler, in one of these states, or all.
+    /// The newest deliveries: of one butler, in one of these states, or all; those made before another, if that is named.
     pub async fn list(
         &self,
         tenant: &TenantId,
         origin: Option<&str>,
         states: &[&str],
         limit: i64,
+        before: Option<Uuid>,
     ) -> Result<Vec<DeliveryView>, StoreError> {
-        sql::newest(&mut self.db().shared(tenant).await?, tenant, (origin, states), limit).await
+        sql::newest(&mut self.db().shared(tenant).await?, tenant, (origin, states, before), limit).await
     }
 
     /// The ids of deliveries that begin so, each with its butler.
@@ -230,9 +234,29 @@ impl Outbox {
                 subject: told(row.subject),
                 message: told(row.message).unwrap_or_default(),
                 at: row.created_at,
+                seen_at: None,
             }
         };
         let rows = sql::unshown(&mut self.db().shared(tenant).await?, tenant).await?;
+        Ok(rows.into_iter().map(note).collect())
+    }
+
+    /// What the chat has for the owner, seen or not, the newest first; what came before another, if that is named.
+    pub async fn told(&self, tenant: &TenantId, before: Option<Uuid>, limit: i64) -> Result<Vec<Note>, StoreError> {
+        let rows = sql::told(&mut self.db().shared(tenant).await?, tenant, before, limit).await?;
+        let note = |row: sql::ToldRow| {
+            let trust = Trust::from_name(&row.trust);
+            let safe = |text: Option<String>| text.map(|text| for_owner(&text, trust).into_owned());
+            Note {
+                id: row.id,
+                from: row.origin,
+                kind: row.kind,
+                subject: safe(row.subject),
+                message: safe(row.message).unwrap_or_default(),
+                at: row.created_at,
+                seen_at: row.shown_at,
+            }
+        };
         Ok(rows.into_iter().map(note).collect())
     }
 

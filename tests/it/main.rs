@@ -42,6 +42,7 @@ mod council_crash;
 mod council_memory;
 mod crash;
 mod damage;
+mod dashboard_talk;
 mod day_of_messages;
 mod days;
 mod defanged;

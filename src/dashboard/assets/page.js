@@ -33,7 +33,7 @@
     if (window.htmx) htmx.process(main);
     main.dataset.live = next.dataset.live || "";
     if (!next.dataset.live && source) { source.close(); source = null; }
-    plots();
+    plots(); streams(); connect();
   };
   const path = (root, node) => {
     const steps = [];
@@ -75,6 +75,10 @@
         list.lastElementChild?.scrollIntoView({ block: "nearest" });
       });
       events.addEventListener("over", () => { events.close(); soon(); });
+      // The browser comes back by itself, but not where it was refused: while the daemon starts again, say.
+      events.addEventListener("error", () => {
+        if (events.readyState === EventSource.CLOSED) setTimeout(() => { delete list.dataset.open; streams(); }, 3000);
+      });
     }
   };
 

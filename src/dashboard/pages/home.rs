@@ -37,8 +37,8 @@ async fn home(visit: &Visit) -> Answer {
     let status = calls.status(ext).await?;
     let (actions, bad, dead, schedules, sessions, costs) = tokio::join!(
         calls.approvals_list(ext, None, Some("pending".to_owned()), Some(SHOWN)),
-        calls.deliveries_list(ext, None, Some("bad".to_owned()), Some(SHOWN)),
-        calls.inbox_list(ext, Some("dead".to_owned()), Some(SHOWN)),
+        calls.deliveries_list(ext, None, Some("bad".to_owned()), Some(SHOWN), None),
+        calls.inbox_list(ext, Some("dead".to_owned()), Some(SHOWN), None),
         calls.schedule_list(ext, None, None),
         calls.sessions_list(ext, None, Some(SHOWN)),
         calls.costs(ext, Some(1), By::Butler),

@@ -4,18 +4,27 @@ mod approvals;
 mod audit;
 mod butler;
 mod cards;
+mod chat;
+mod connectors;
+mod conversations;
 mod costs;
 mod council;
+mod deliveries;
 mod find;
 mod home;
+mod inbox;
 mod journal;
 mod leave;
 mod memory;
 mod memory_one;
+mod notes;
+mod people;
 mod projects;
+mod rules;
 mod schedules;
 mod sessions;
 mod settings;
+mod switchboard;
 mod tools;
 mod week;
 
@@ -27,14 +36,22 @@ pub(super) static ALL: &[&[Route]] = &[
     approvals::ROUTES,
     audit::ROUTES,
     butler::ROUTES,
+    chat::ROUTES,
+    connectors::ROUTES,
+    conversations::ROUTES,
     costs::ROUTES,
     council::ROUTES,
+    deliveries::ROUTES,
     find::ROUTES,
     home::ROUTES,
+    inbox::ROUTES,
     journal::ROUTES,
     leave::ROUTES,
     memory::ROUTES,
+    notes::ROUTES,
+    people::ROUTES,
     projects::ROUTES,
+    rules::ROUTES,
     schedules::ROUTES,
     sessions::ROUTES,
     settings::ROUTES,

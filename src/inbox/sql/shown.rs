@@ -50,20 +50,28 @@ pub fn ids(schema: &str) -> String {
     format!("SELECT request_id AS id FROM \"{schema}\".message_inbox WHERE tenant_id = $1")
 }
 
-/// The newest messages of a tenant; of one state, if that is named.
+/// The newest messages of a tenant; of one state, if that is named; those that came before another, if that is.
 pub async fn newest(
     lease: &mut Lease,
     schema: &str,
     tenant: &TenantId,
-    state: Option<&str>,
+    (state, before): (Option<&str>, Option<Uuid>),
     limit: i64,
 ) -> Result<Vec<MessageRow>, StoreError> {
-    let sql = format!(
-        "SELECT {COLUMNS} FROM \"{schema}\".message_inbox WHERE tenant_id = $1 AND ($2::text IS NULL OR state = $2)
-         ORDER BY seq DESC LIMIT $3"
-    );
-    let rows = lease.read(&sql, &[&tenant.as_str(), &state, &limit]).await.map_err(failed())?;
-    Ok(rows.iter().map(MessageRow::from).collect())
+    let table = format!("\"{schema}\".message_inbox");
+    let older = format!("($2::uuid IS NULL OR seq < (SELECT b.seq FROM {table} b WHERE b.request_id = $2))");
+    let (select, order) = (format!("SELECT {COLUMNS} FROM {table}"), "ORDER BY seq DESC LIMIT $3");
+    let rows = match state {
+        Some(state) => {
+            let sql = format!("{select} WHERE tenant_id = $1 AND {older} AND state = $4 {order}");
+            lease.read(&sql, &[&tenant.as_str(), &before, &limit, &state]).await
+        }
+        None => {
+            let sql = format!("{select} WHERE tenant_id = $1 AND {older} {order}");
+            lease.read(&sql, &[&tenant.as_str(), &before, &limit]).await
+        }
+    };
+    Ok(rows.map_err(failed())?.iter().map(MessageRow::from).collect())
 }
 
 store::row! {

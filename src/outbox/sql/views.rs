@@ -81,20 +81,32 @@ pub(crate) const IDS: &str = "SELECT id, origin FROM shared.outbox WHERE tenant_
 const COLUMNS: &str = "id, origin, kind, intent, channel, target, subject, message, emoji, priority, state, reason, \
     last_error, request_id, session_id, created_at, due_at, settled_at, attempts, receipt, discarded";
 
-/// The newest deliveries: of one butler, in one of these states, or all.
+/// The newest deliveries: of one butler, in one of these states, or all; those made before another, if that is named.
+/// Of each state so many are read by themselves: a state that few are in is found as fast as all of them.
 pub(crate) async fn newest(
     lease: &mut Lease,
     tenant: &TenantId,
-    (origin, states): (Option<&str>, &[&str]),
+    (origin, states, before): (Option<&str>, &[&str], Option<Uuid>),
     limit: i64,
 ) -> Result<Vec<DeliveryView>, StoreError> {
-    let sql = format!(
-        "SELECT {COLUMNS} FROM shared.outbox
-             WHERE tenant_id = $1 AND ($2::text IS NULL OR origin = $2) AND ($3::text[] = '{{}}' OR state = ANY($3))
-             ORDER BY seq DESC LIMIT $4"
-    );
-    let rows = lease.read(&sql, &[&tenant.as_str(), &origin, &states, &limit]).await.map_err(failed())?;
-    Ok(rows.iter().map(DeliveryView::from).collect())
+    let own = "o.tenant_id = $1 AND ($2::text IS NULL OR o.origin = $2)
+               AND ($4::uuid IS NULL OR o.seq < (SELECT b.seq FROM shared.outbox b WHERE b.id = $4))";
+    let rows = match states {
+        [] => {
+            let sql = format!("SELECT {COLUMNS} FROM shared.outbox o WHERE {own} ORDER BY o.seq DESC LIMIT $3");
+            lease.read(&sql, &[&tenant.as_str(), &origin, &limit, &before]).await
+        }
+        states => {
+            let sql = format!(
+                "SELECT {COLUMNS} FROM unnest($5::text[]) AS wanted(of_state) CROSS JOIN LATERAL
+                     (SELECT * FROM shared.outbox o WHERE {own} AND o.state = wanted.of_state
+                      ORDER BY o.seq DESC LIMIT $3) AS found
+                 ORDER BY seq DESC LIMIT $3"
+            );
+            lease.read(&sql, &[&tenant.as_str(), &origin, &limit, &before, &states]).await
+        }
+    };
+    Ok(rows.map_err(failed())?.iter().map(DeliveryView::from).collect())
 }
 
 /// One delivery, without its tries.
@@ -280,4 +292,33 @@ pub(crate) async fn shown(
     let sql = "UPDATE shared.outbox SET shown_at = $3 WHERE tenant_id = $1 AND id = ANY($2) AND shown_at IS NULL
                    AND channel = 'chat'";
     lease.execute(sql, &[&tenant.as_str(), &ids, &now]).await.map_err(failed())
+}
+
+store::row! {
+    /// Something that the owner was told in the chat.
+    pub(crate) struct ToldRow {
+        pub id: Uuid,
+        pub origin: String,
+        pub kind: String,
+        pub subject: Option<String>,
+        pub message: Option<String>,
+        pub created_at: Timestamp,
+        pub shown_at: Option<Timestamp>,
+        pub trust: String,
+    }
+}
+
+/// What the chat has for the owner, seen or not, the newest first; what came before another, if that is named.
+pub(crate) async fn told(
+    lease: &mut Lease,
+    tenant: &TenantId,
+    before: Option<Uuid>,
+    limit: i64,
+) -> Result<Vec<ToldRow>, StoreError> {
+    let sql = "SELECT id, origin, kind, subject, message, created_at, shown_at, trust FROM shared.outbox
+               WHERE tenant_id = $1 AND channel = 'chat' AND intent = 'send' AND state = 'sent'
+                 AND ($2::uuid IS NULL OR seq < (SELECT b.seq FROM shared.outbox b WHERE b.id = $2))
+               ORDER BY seq DESC LIMIT $3";
+    let rows = lease.read(sql, &[&tenant.as_str(), &before, &limit]).await.map_err(failed())?;
+    Ok(rows.iter().map(ToldRow::from).collect())
 }

@@ -1,0 +1,131 @@
+//! People: whom the household knows, under which identities, and inviting somebody.
+
+use admin::Pairing;
+use admin::calls::ContactsApiServer;
+use maud::{Markup, html};
+use serde::Deserialize;
+use serde_json::json;
+use uuid::Uuid;
+
+use super::switchboard::{act, list as rows, not_now};
+use crate::parts::{Tone, crumbs, empty, line, note, toned};
+use crate::reply::{Answer, Did, PageError, Reply, View};
+use crate::route::{Route, get, post};
+use crate::visit::Visit;
+
+pub(crate) const ROUTES: &[Route] = &[
+    get("/people", |visit| Box::pin(list(visit))),
+    post("/people", |visit| Box::pin(add(visit))),
+    post("/people/remove", |visit| Box::pin(remove(visit))),
+    post("/people/pair", |visit| Box::pin(pair(visit))),
+];
+
+/// An identity under which a person writes; the list has them by the names of the people.
+#[derive(Deserialize)]
+struct Identity {
+    contact_id: Uuid,
+    name: String,
+    channel: String,
+    identity: String,
+}
+
+async fn list(visit: &Visit) -> Answer {
+    let found = rows::<Identity>(visit, "contact_identity_list").await;
+    let body = html! {
+        p { "Whoever writes under one of these identities is known; anybody else is a stranger, and what a stranger says changes nothing." }
+        @match &found {
+            Ok(all) => (people(visit, all)),
+            Err(why) => (not_now(why)),
+        }
+        @if visit.may_act() { div.columns { (pair_form(visit)) (add_form(visit)) } }
+    };
+    Ok(View::new("People", body).into())
+}
+
+fn people(visit: &Visit, all: &[Identity]) -> Markup {
+    if all.is_empty() {
+        return empty("The household knows nobody besides its owner. Invite somebody, or note an identity of theirs.");
+    }
+    let mut seen: Vec<Uuid> = Vec::new();
+    for one in all {
+        if !seen.contains(&one.contact_id) {
+            seen.push(one.contact_id);
+        }
+    }
+    html! { ul.cards { @for contact in &seen {
+        @let own: Vec<&Identity> = all.iter().filter(|one| one.contact_id == *contact).collect();
+        li {
+            strong { (own.first().map_or_else(String::new, |one| line(&one.name, 100))) } " "
+            a href={ "/conversations/with/" (contact) } { "what was said" }
+            ul.rows { @for one in own { li {
+                (toned(Tone::Quiet, &line(&one.channel, 30))) " " (line(&one.identity, 200)) " "
+                (visit.button("/people/remove", "Forget", "danger", &[("channel", &one.channel), ("identity", &one.identity)]))
+            } } }
+        }
+    } } }
+}
+
+fn pair_form(visit: &Visit) -> Markup {
+    html! { section aria-labelledby="invite" {
+        h2 #invite { "Invite somebody" }
+        p { "They open a link, or show a code, and are known by this name from then on." }
+        form method="post" action="/people/pair" {
+            (visit.proof())
+            label { "Name" input type="text" name="name" required maxlength="200"; }
+            label { "Channel" input type="text" name="channel" value="telegram" required maxlength="31"; }
+            button.main type="submit" { "Make an invitation" }
+        }
+    } }
+}
+
+fn add_form(visit: &Visit) -> Markup {
+    html! { section aria-labelledby="add" {
+        h2 #add { "Note an identity" }
+        p { "An address or a number under which somebody writes." }
+        form method="post" action="/people" {
+            (visit.proof())
+            label { "Name" input type="text" name="name" required maxlength="200"; }
+            label { "Channel" input type="text" name="channel" value="email" required maxlength="31"; }
+            label { "Identity" input type="text" name="identity" required maxlength="500"; }
+            label.tick { input type="checkbox" name="new_channel" value="1"; "No message has come through this channel yet" }
+            div { button type="submit" { "Note it" } }
+        }
+    } }
+}
+
+fn field<'a>(visit: &'a Visit, name: &str) -> Result<&'a str, PageError> {
+    visit.form.get(name).ok_or_else(|| PageError::invalid(format!("Fill in the {name}.")))
+}
+
+async fn add(visit: &Visit) -> Answer {
+    let mut args = json!({"name": field(visit, "name")?, "channel": field(visit, "channel")?,
+                          "identity": field(visit, "identity")?});
+    if visit.form.ticked("new_channel") {
+        args["new_channel"] = true.into();
+    }
+    act(visit, "contact_identity_add", args).await?;
+    Ok(Reply::Go { to: "/people".to_owned(), did: Did::Stored })
+}
+
+async fn remove(visit: &Visit) -> Answer {
+    let args = json!({"channel": field(visit, "channel")?, "identity": field(visit, "identity")?});
+    act(visit, "contact_identity_remove", args).await?;
+    Ok(Reply::Go { to: "/people".to_owned(), did: Did::Removed })
+}
+
+/// The answer is the page itself: the code is in no address and nowhere else.
+async fn pair(visit: &Visit) -> Answer {
+    let (name, channel) = (field(visit, "name")?.to_owned(), field(visit, "channel")?.to_owned());
+    let made: Pairing = visit.calls.contacts_pair(&visit.ext, name, channel).await?;
+    let body = html! {
+        (crumbs(&[("People", "/people")]))
+        (note(Tone::Good, &html! { "Send this to " strong { (line(&made.name, 200)) } ". It is shown here once, and holds until " (visit.now.when(made.expires_at)) "." }))
+        dl.facts {
+            dt { "Link" } dd { code { (made.link.expose()) } }
+            dt { "Code" } dd { code { (made.code.expose()) } }
+            dt { "Channel" } dd { (line(&made.channel, 40)) }
+        }
+        p { "The first account that shows it is theirs: give it to nobody else." }
+    };
+    Ok(View::new("An invitation", body).into())
+}

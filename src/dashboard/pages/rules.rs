@@ -1,0 +1,146 @@
+//! Rules: what becomes of a message before any model is asked.
+
+use admin::calls::HouseApiServer;
+use maud::{Markup, html};
+use serde::Deserialize;
+use serde_json::json;
+use uuid::Uuid;
+
+use super::switchboard::{act, list as rows, not_now};
+use crate::parts::{Tone, empty, line, toned};
+use crate::reply::{Answer, Did, PageError, Reply, View};
+use crate::route::{Route, get, post};
+use crate::visit::Visit;
+
+pub(crate) const ROUTES: &[Route] = &[
+    get("/rules", |visit| Box::pin(list(visit))),
+    post("/rules", |visit| Box::pin(make(visit))),
+    post("/rules/*/switch", |visit| Box::pin(switch(visit))),
+    post("/rules/*/end", |visit| Box::pin(end(visit))),
+];
+
+/// What a rule looks at, and what that is in words.
+const KINDS: [(&str, &str); 7] = [
+    ("sender_address", "the sender is"),
+    ("sender_domain", "the sender's domain is"),
+    ("header", "a header holds (Name: text)"),
+    ("substring", "the text holds"),
+    ("chat_id", "the chat is"),
+    ("channel", "the channel is"),
+    ("mime_type", "a file of it is (image/*)"),
+];
+const ACTIONS: [(&str, &str); 5] = [
+    ("route_to", "give it to the butler"),
+    ("low_priority", "deal with it after all others"),
+    ("metadata_only", "note that it came, no more"),
+    ("skip", "skip it"),
+    ("pass", "let the switchboard find out"),
+];
+
+/// A rule, as the switchboard's tools show it.
+#[derive(Deserialize)]
+struct Rule {
+    id: Uuid,
+    position: i32,
+    kind: String,
+    pattern: String,
+    action: String,
+    butler: Option<String>,
+    enabled: bool,
+    note: Option<String>,
+}
+
+fn word<'a>(of: &[(&str, &'static str)], name: &'a str) -> &'a str {
+    of.iter().find(|(known, _)| *known == name).map_or(name, |(_, word)| word)
+}
+
+async fn list(visit: &Visit) -> Answer {
+    let found = rows::<Rule>(visit, "triage_rule_list").await;
+    let status = visit.calls.status(&visit.ext).await;
+    let butlers: Vec<String> = status
+        .map(|status| status.butlers.into_iter().filter(|b| !b.removed).map(|b| b.name).collect())
+        .unwrap_or_default();
+    let body = html! {
+        p { "The first rule that fits a message decides. What none fits, the switchboard reads." }
+        @match &found {
+            Ok(rules) => (table(visit, rules)),
+            Err(why) => (not_now(why)),
+        }
+        @if visit.may_act() && found.is_ok() { (form(visit, &butlers)) }
+        p { "What lets butlers' calls through without asking stands under " a href="/approvals" { "Approvals" } "." }
+    };
+    Ok(View::new("Rules", body).into())
+}
+
+fn table(visit: &Visit, rules: &[Rule]) -> Markup {
+    if rules.is_empty() {
+        return empty("There is no rule yet. Make one below, or from a message in the inbox.");
+    }
+    html! { div.wide tabindex="0" { table {
+        thead { tr { th.num { "Place" } th { "If" } th { "Then" } th { "State" } @if visit.may_act() { th { "Change" } } } }
+        tbody { @for rule in rules { tr {
+            td.num { (rule.position) }
+            td.grow { (word(&KINDS, &rule.kind)) " " code { (line(&rule.pattern, 200)) }
+                @if let Some(note) = &rule.note { div.dim { (line(note, 200)) } } }
+            td { (word(&ACTIONS, &rule.action)) @if let Some(butler) = &rule.butler { " " (line(butler, 60)) } }
+            td { @if rule.enabled { (toned(Tone::Good, "on")) } @else { (toned(Tone::Quiet, "off")) } }
+            @if visit.may_act() { td {
+                @let (name, on) = if rule.enabled { ("Switch off", "no") } else { ("Switch on", "yes") };
+                (visit.button(&format!("/rules/{}/switch", rule.id), name, "", &[("on", on)]))
+                (visit.button(&format!("/rules/{}/end", rule.id), "Remove", "danger", &[]))
+            } }
+        } } }
+    } } }
+}
+
+fn form(visit: &Visit, butlers: &[String]) -> Markup {
+    html! {
+        section.card aria-labelledby="new" {
+            h2 #new { "A new rule" }
+            form method="post" action="/rules" {
+                (visit.proof())
+                label { "If" select name="kind" { @for (name, word) in KINDS { option value=(name) { (word) } } } }
+                label { "This" input type="text" name="pattern" required maxlength="1000"; }
+                label { "Then" select name="action" { @for (name, word) in ACTIONS { option value=(name) { (word) } } } }
+                label { "Butler, where it goes to one" select name="butler" {
+                    option value="" { "none" }
+                    @for butler in butlers.iter().filter(|name| name.as_str() != inbox::SWITCHBOARD) { option value=(butler) { (butler) } }
+                } }
+                label { "Place; lower ones are asked first, without one it comes last"
+                    input type="number" name="position" min="0" max="1000000"; }
+                label { "Why it is there" input type="text" name="note" maxlength="1000"; }
+                button.main type="submit" { "Make the rule" }
+            }
+        }
+    }
+}
+
+async fn make(visit: &Visit) -> Answer {
+    let mut args = json!({});
+    for name in ["kind", "pattern", "action", "butler", "note"] {
+        // A butler that was left standing beside another action is not meant.
+        let meant = name != "butler" || visit.form.get("action") == Some("route_to");
+        if let Some(value) = visit.form.get(name).filter(|_| meant) {
+            args[name] = value.into();
+        }
+    }
+    if let Some(position) = visit.form.get("position") {
+        let position: u32 =
+            position.parse().map_err(|_| PageError::invalid("The place must be a whole number from 0."))?;
+        args["position"] = position.into();
+    }
+    act(visit, "triage_rule_add", args).await?;
+    Ok(Reply::Go { to: "/rules".to_owned(), did: Did::RuleAdded })
+}
+
+async fn switch(visit: &Visit) -> Answer {
+    let id: Uuid = visit.parsed(0)?;
+    act(visit, "triage_rule_update", json!({"id": id, "enabled": visit.form.get("on") == Some("yes")})).await?;
+    Ok(Reply::Go { to: "/rules".to_owned(), did: Did::Changed })
+}
+
+async fn end(visit: &Visit) -> Answer {
+    let id: Uuid = visit.parsed(0)?;
+    act(visit, "triage_rule_remove", json!({"id": id})).await?;
+    Ok(Reply::Go { to: "/rules".to_owned(), did: Did::RuleEnded })
+}
