@@ -33,7 +33,7 @@ async fn list(visit: &Visit) -> Answer {
         @if page.schedules.is_empty() {
             (empty("Nothing is done by itself. Make a schedule with: butlerd schedule add"))
         } @else {
-            p.tabs aria-label="Weeks" {
+            p.tabs {
                 a href={ "/schedules?week=" (before) } { "The week before" }
                 a href="/schedules" aria-current=[week.is_this().then_some("true")] { "This week" }
                 a href={ "/schedules?week=" (after) } { "The week after" }
