@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::memory::look;
+use super::memory_parts::look;
 use crate::parts::{Tone, badge, crumbs, empty, line, note, said, toned, unavailable};
 use crate::reply::{Answer, PageError, View};
 use crate::route::{Route, get};

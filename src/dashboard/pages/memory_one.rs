@@ -1,13 +1,12 @@
 //! One memory: what it says, how it came to be, what was done to it, and its owner's corrections.
 
-use admin::calls::WorkApiServer;
 use jiff::Timestamp;
 use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::memory::{Event, KINDS, events, look};
+use super::memory_parts::{Event, KINDS, act, events, look};
 use crate::parts::{Tone, count, crumbs, line, note, said};
 use crate::reply::{Answer, Did, PageError, Reply, View};
 use crate::visit::Visit;
@@ -201,17 +200,6 @@ fn edit_form(visit: &Visit, butler: &str, story: &Story, id: Uuid) -> Markup {
             p { a href={ (at) "/purge" } { "Remove its words for good" } }
         }
     }
-}
-
-/// Calls a tool of memory that changes something.
-async fn act(visit: &Visit, butler: &str, tool: &str, args: Value) -> Result<Value, PageError> {
-    let args = args.as_object().cloned();
-    let answer = Box::pin(visit.calls.tool_call(&visit.ext, butler.to_owned(), tool.to_owned(), args)).await?;
-    if answer.is_error || answer.result["status"] == "error" {
-        let why = answer.result["error"].as_str().unwrap_or("Memory did not do it.").to_owned();
-        return Err(PageError::new(http::StatusCode::CONFLICT, why));
-    }
-    Ok(answer.result)
 }
 
 pub(super) async fn edit(visit: &Visit) -> Answer {

@@ -1,6 +1,7 @@
 //! The pages, one file a place.
 
 mod approvals;
+mod arguments;
 mod audit;
 mod butler;
 mod cards;
@@ -17,6 +18,7 @@ mod journal;
 mod leave;
 mod memory;
 mod memory_one;
+mod memory_parts;
 mod notes;
 mod people;
 mod projects;

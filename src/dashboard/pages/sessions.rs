@@ -100,6 +100,7 @@ fn facts(visit: &Visit, detail: &SessionDetail) -> Markup {
         @if let Some(parent) = row.parent_session_id { dt { "Came of" } dd { a href={ "/sessions/" (parent) } { "session " (id(&parent)) } } }
         dt { "Trust" } dd { (row.trust) @if let Some(at) = row.exposed_at { ", lowered " (visit.now.when(at)) " by what it read" } }
         @if !row.audience.is_empty() { dt { "May learn it" } dd { "besides the household: " (line(&row.audience.join(", "), 300)) } }
+        dt { "Memory" } dd { a href={ "/memory/told/" (row.id) } { "what it was told" } }
         dt { "Id" } dd { code { (row.id) } }
     } }
 }
