@@ -18,6 +18,8 @@ mod parts;
 mod plot;
 mod reply;
 mod route;
+mod router;
+mod send;
 mod site;
 mod time;
 mod visit;

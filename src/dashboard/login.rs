@@ -11,7 +11,7 @@ use mcp::Body;
 
 use super::assets;
 use super::reply::{Did, PageError};
-use super::site::{go, html as answer};
+use super::send::{go, html as answer};
 
 const USED_UP: &str = "This link has been used, or its time is over. Make another one with: butlerd open";
 const TOO_MANY: &str = "Too many wrong links came within a minute. Wait, then make another one with: butlerd open";

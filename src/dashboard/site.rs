@@ -7,22 +7,23 @@ use admin::{Rpc, Site, SiteParts, Visitor};
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::header::{
-    ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, REFERRER_POLICY,
-    X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+    ALLOW, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+    X_FRAME_OPTIONS,
 };
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use maud::Markup;
 use mcp::{BODY_TIMEOUT, Body, prove, whole_body};
 use tokio_util::sync::CancellationToken;
 
 use super::form::Form;
-use super::reply::{Answer, Did, PageError, Reply};
-use super::route::{Found, Route};
+use super::reply::{Answer, PageError, Reply};
+use super::route::Route;
+use super::router::Found;
+use super::send::{go, html};
 use super::time::Now;
 use super::visit::Visit;
-use super::{assets, layout, login, route};
+use super::{assets, layout, login, router};
 
 /// The largest form: a long message, with room.
 const LARGEST_FORM: u64 = 1024 * 1024;
@@ -74,7 +75,7 @@ impl Dashboard {
         if let Err(refusal) = prove(request.extensions(), &session.grant) {
             return outside(&PageError::from(&refusal));
         }
-        match route::find(request.method(), path) {
+        match router::find(request.method(), path) {
             Found::Route(route, parts) => self.visit(request, route, parts, (session, address)).await,
             Found::OtherMethod => other_method("GET, POST"),
             Found::Nothing => outside(&PageError::nothing_here()),
@@ -96,12 +97,6 @@ impl Dashboard {
         let services = self.calls.supervisor().services();
         let zone = services.config.owner.time_zone.time_zone().clone();
         let visitor = Visitor::browser(self.edge.clone(), session.clone());
-        let mut headers = HeaderMap::new();
-        for name in [HeaderName::from_static("last-event-id"), HeaderName::from_static("hx-request")] {
-            if let Some(value) = head.headers.get(&name) {
-                headers.insert(name, value.clone());
-            }
-        }
         let visit = Visit {
             calls: self.calls.clone(),
             session,
@@ -113,7 +108,6 @@ impl Dashboard {
             parts,
             query: Form::parse(head.uri.query().unwrap_or_default()),
             form,
-            headers,
             closing: self.closing.clone(),
             port: self.port,
         };
@@ -151,8 +145,8 @@ impl Site for Dashboard {
     fn has(&self, path: &str) -> bool {
         path.starts_with(assets::PREFIX)
             || path.starts_with("/login/")
-            || !matches!(route::find(&Method::GET, path), Found::Nothing)
-            || !matches!(route::find(&Method::POST, path), Found::Nothing)
+            || !matches!(router::find(&Method::GET, path), Found::Nothing)
+            || !matches!(router::find(&Method::POST, path), Found::Nothing)
     }
 
     async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
@@ -193,25 +187,6 @@ async fn respond(visit: &Visit, answer: Answer) -> Response<Body> {
         Ok(Reply::Raw(response)) => response,
         Err(error) => html(error.status, &layout::error(visit, &error)),
     }
-}
-
-/// To where it is seen what was done. The browser asks for it anew, so that reloading does nothing twice.
-pub(super) fn go(to: &str, did: Did) -> Response<Body> {
-    let name: &'static str = did.into();
-    let with = if to.contains('?') { '&' } else { '?' };
-    let to = if did == Did::Nothing { to.to_owned() } else { format!("{to}{with}did={name}") };
-    let mut response = Response::new(Full::new(Bytes::new()).boxed_unsync());
-    *response.status_mut() = StatusCode::SEE_OTHER;
-    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    if let Ok(to) = HeaderValue::from_str(&to) {
-        response.headers_mut().insert(LOCATION, to);
-    }
-    response
-}
-
-/// A page.
-pub(super) fn html(status: StatusCode, page: &Markup) -> Response<Body> {
-    mcp::text_body(status, "text/html; charset=utf-8", page.0.clone())
 }
 
 /// A refusal to somebody who is not known to be anybody.

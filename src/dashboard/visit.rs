@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use access::{BrowserSession, Grant, GrantScope, PageAddress};
 use admin::{Need, Rpc, Visitor};
-use http::HeaderMap;
 use jsonrpsee::Extensions;
 use maud::{Markup, html};
 use supervisor::Supervisor;
@@ -29,7 +28,6 @@ pub(super) struct Visit {
     pub query: Form,
     /// What a form sent; empty where one only looks.
     pub form: Form,
-    pub headers: HeaderMap,
     /// Cancelled as the port closes.
     pub closing: CancellationToken,
     pub visitor: Visitor,

@@ -2,58 +2,8 @@
 
 use serde_json::json;
 
+use crate::support::pages::Page;
 use crate::support::{Daemon, Household, eventually, http, model};
-
-/// A browser that has signed in.
-struct Page {
-    client: reqwest::Client,
-    at: String,
-    cookie: String,
-}
-
-impl Page {
-    async fn of(daemon: &Daemon) -> Self {
-        let link = daemon.rpc("login_link", json!({"wanted": {}})).await;
-        let url = link["url"].as_str().expect("a link").to_owned();
-        let path = url.split_once("/login/").expect("its path").1.to_owned();
-        let _ = http();
-        let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build().expect("a client");
-        let at = format!("http://{}", daemon.admin());
-        let answer = client.post(format!("{at}/login/{path}")).send().await.expect("an answer");
-        assert_eq!(answer.status(), 303, "{}", answer.text().await.unwrap_or_default());
-        let cookie = answer.headers()["set-cookie"].to_str().expect("a cookie").to_owned();
-        let cookie = cookie.split(';').next().unwrap_or_default().to_owned();
-        Self { client, at, cookie }
-    }
-
-    async fn get(&self, path: &str) -> String {
-        let request = self.client.get(format!("{}{path}", self.at)).header("cookie", &self.cookie);
-        let answer = request.send().await.expect("an answer");
-        let (status, text) = (answer.status(), answer.text().await.expect("a page"));
-        assert_eq!(status, 200, "{path}: {text}");
-        text
-    }
-
-    /// Sends a form as the page has it, and returns where the answer leads.
-    async fn send(&self, page: &str, to: &str, fields: &[(&str, &str)]) -> String {
-        let html = self.get(page).await;
-        let proof = html.split_once("name=\"form\" value=\"").expect("a form").1;
-        let proof = proof.split('"').next().unwrap_or_default();
-        let all: Vec<(&str, &str)> = fields.iter().copied().chain([("form", proof)]).collect();
-        let body: Vec<String> = all.iter().map(|(name, value)| format!("{name}={}", escaped(value))).collect();
-        let request = self.client.post(format!("{}{to}", self.at)).header("cookie", &self.cookie);
-        let request = request.header("content-type", "application/x-www-form-urlencoded").header("origin", &self.at);
-        let answer = request.body(body.join("&")).send().await.expect("an answer");
-        let status = answer.status();
-        let goes = answer.headers().get("location").and_then(|to| to.to_str().ok()).unwrap_or_default().to_owned();
-        assert_eq!(status, 303, "{to}: {}", answer.text().await.unwrap_or_default());
-        goes
-    }
-}
-
-fn escaped(text: &str) -> String {
-    text.bytes().map(|byte| format!("%{byte:02X}")).collect()
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_message_written_in_the_browser_is_answered_there() {

@@ -61,7 +61,7 @@ async fn a_revoked_or_expired_token_is_no_token() {
 }
 
 /// Requests as a browser or an attacker would shape them, sent as raw bytes so that no client repairs them.
-async fn raw(port: u16, head: &str) -> u16 {
+pub async fn raw(port: u16, head: &str) -> u16 {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let mut stream = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.expect("a connection");
     stream.write_all(head.as_bytes()).await.expect("sent");
@@ -77,7 +77,7 @@ async fn raw(port: u16, head: &str) -> u16 {
     text.split(' ').nth(1).and_then(|s| s.parse().ok()).unwrap_or_else(|| panic!("no status in {text:?} for {head:?}"))
 }
 
-const BAD_HOSTS: [&str; 22] = [
+pub const BAD_HOSTS: [&str; 22] = [
     "evil.example",
     "evil.example:{port}",
     "127.0.0.1.evil.example",
@@ -102,7 +102,7 @@ const BAD_HOSTS: [&str; 22] = [
     "rebind.network:{port}",
 ];
 
-const BAD_ORIGINS: [&str; 18] = [
+pub const BAD_ORIGINS: [&str; 18] = [
     "http://evil.example",
     "https://evil.example",
     "http://localhost.evil.example",

@@ -42,6 +42,8 @@ mod council_crash;
 mod council_memory;
 mod crash;
 mod damage;
+mod dashboard;
+mod dashboard_doors;
 mod dashboard_talk;
 mod day_of_messages;
 mod days;

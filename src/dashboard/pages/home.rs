@@ -22,7 +22,7 @@ pub(crate) const ROUTES: &[Route] = &[get("/", |visit| Box::pin(home(visit)))];
 const SHOWN: u32 = 8;
 
 /// What the page is made of. A part that can't be read says why in its own place.
-struct House {
+struct HomeParts {
     status: HouseholdStatus,
     actions: Result<Vec<Action>, admin::Failure>,
     bad: Result<Vec<DeliveryView>, admin::Failure>,
@@ -43,7 +43,7 @@ async fn home(visit: &Visit) -> Answer {
         calls.sessions_list(ext, None, Some(SHOWN)),
         calls.costs(ext, Some(1), By::Butler),
     );
-    let house = House { status, actions, bad, dead, schedules, sessions, costs };
+    let house = HomeParts { status, actions, bad, dead, schedules, sessions, costs };
     let body = html! {
         (sentence(&house.status))
         (troubles(&house.status))
@@ -125,7 +125,7 @@ fn troubles(status: &HouseholdStatus) -> Markup {
     }
 }
 
-fn waits(visit: &Visit, house: &House) -> Markup {
+fn waits(visit: &Visit, house: &HomeParts) -> Markup {
     let nothing = house.actions.as_ref().is_ok_and(Vec::is_empty)
         && house.bad.as_ref().is_ok_and(Vec::is_empty)
         && house.dead.as_ref().is_ok_and(Vec::is_empty);
@@ -170,7 +170,7 @@ fn butlers(status: &HouseholdStatus) -> Markup {
 }
 
 /// What is still to come today, and what went wrong.
-fn today(visit: &Visit, house: &House) -> Markup {
+fn today(visit: &Visit, house: &HomeParts) -> Markup {
     let page = match &house.schedules {
         Ok(page) => page,
         Err(why) => return not_now(why),

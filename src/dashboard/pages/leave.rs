@@ -7,7 +7,7 @@ use access::Holder;
 use crate::login::cookie;
 use crate::reply::{Answer, Did, PageError, Reply};
 use crate::route::{Route, post};
-use crate::site::go;
+use crate::send::go;
 use crate::visit::Visit;
 
 pub(crate) const ROUTES: &[Route] = &[post("/logout", |visit| Box::pin(leave(visit)))];

@@ -16,6 +16,7 @@ pub mod mailbox;
 mod mcp;
 pub mod memory;
 pub mod oidc;
+pub mod pages;
 pub mod ports;
 pub mod receiver;
 mod runtimes;

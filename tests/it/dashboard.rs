@@ -1,0 +1,230 @@
+//! The dashboard in a real browser: every page, what it shows, and what is done there by mouse and by keyboard.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use crate::approvals::household as with_a_vault;
+use crate::support::browser::{Browser, login_link};
+use crate::support::{Daemon, Household, eventually, http, model};
+use testkit::model::ScriptedModel;
+
+/// A model that understands a few sentences, one of them a call that waits for a person.
+async fn butler() -> ScriptedModel {
+    model(json!([
+        {"when": "A call of `[a-z_]+` that you had made", "steps": [{"say": "I know."}]},
+        {"when": "keep ([a-z0-9-]+) ([a-z0-9-]+)", "steps": [
+            {"call": {"tool": "vault_put", "arguments": {"name": "{{match.1}}", "pin": "{{match.2}}"}}}, {"say": "Kept."}]},
+        {"when": "wait here", "steps": [{"hang": true}]},
+        {"when": "I weigh ([0-9]+)", "steps": [
+            {"call": {"tool": "measurement_log", "arguments": {"kind": "weight", "value": {"kg": 82}}}},
+            {"say": "Noted, in the book of weights."}]},
+    ]))
+    .await
+}
+
+/// The database as health's role sees it for the owner.
+async fn owners_role(household: &Household) -> tokio_postgres::Client {
+    let db = household.role("health").await;
+    db.batch_execute("SET butlerd.tenant = 'owner'").await.expect("the tenant");
+    db
+}
+
+async fn asks(daemon: &Daemon, prompt: &str) {
+    let end = daemon.mcp("health").ok("trigger", json!({"prompt": prompt})).await;
+    assert_eq!(end["success"], true, "{prompt}: {end}");
+}
+
+/// Where a page's links lead, each kind of page once or a few times.
+fn kind(path: &str) -> String {
+    let path = path.split(['?', '#']).next().unwrap_or_default();
+    let plain = |part: &str| if part.len() >= 32 && part.contains('-') { "ID".to_owned() } else { part.to_owned() };
+    let parts: Vec<String> = path.split('/').map(plain).collect();
+    match parts.as_slice() {
+        [_, butlers, _, tools, _] if butlers == "butlers" && tools == "tools" => "/butlers/NAME/tools/TOOL".to_owned(),
+        parts => parts.join("/"),
+    }
+}
+
+/// All pages that links lead to from the first one on, a page of each kind.
+async fn crawl(browser: &mut Browser) -> Vec<String> {
+    let (mut seen, mut paths, mut next) = (BTreeSet::new(), Vec::new(), vec!["/".to_owned()]);
+    while let Some(path) = next.pop() {
+        if !seen.insert(kind(&path)) {
+            continue;
+        }
+        assert_eq!(browser.goto(&path).await, 200, "{path}");
+        let links = browser.does("links", json!({})).await;
+        let links = links["links"].as_array().cloned().unwrap_or_default();
+        next.extend(links.iter().filter_map(Value::as_str).map(str::to_owned));
+        paths.push(path);
+    }
+    paths
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_page_is_whole_at_each_width_in_each_light() {
+    let model = butler().await;
+    let household = with_a_vault(&model);
+    let daemon = household.start().await;
+    let Some(mut browser) = Browser::start(&daemon).await else { return };
+    browser.sign_in(&household).await;
+    for prompt in ["I weigh 82", "keep ada 1234"] {
+        asks(&daemon, prompt).await;
+    }
+    let said = http().post(format!("http://{}/api/chat", daemon.admin())).bearer_auth(daemon.token());
+    said.json(&json!({"text": "I weigh 82", "butler": "health"}))
+        .send()
+        .await
+        .expect("sent")
+        .text()
+        .await
+        .expect("said");
+    let paths = crawl(&mut browser).await;
+    let places = [
+        "/",
+        "/sessions",
+        "/approvals",
+        "/inbox",
+        "/conversations",
+        "/schedules",
+        "/memory",
+        "/costs",
+        "/council",
+        "/journal",
+        "/projects",
+        "/people",
+        "/deliveries",
+        "/connectors",
+        "/rules",
+        "/notes",
+        "/secrets",
+        "/settings",
+        "/audit",
+        "/undo",
+    ];
+    for place in places {
+        assert!(paths.iter().any(|path| kind(path) == place), "{place} is not reached: {paths:?}");
+    }
+    let shots = std::env::var("BUTLERD_TEST_SHOTS").ok();
+    let mut wrong = Vec::new();
+    for path in &paths {
+        for (width, scheme) in [(1440, "light"), (360, "dark"), (1440, "dark"), (360, "light")] {
+            let name = kind(path).replace('/', "_");
+            let shot = shots.as_ref().map(|dir| format!("{dir}/{name}-{width}-{scheme}.png"));
+            let with = json!({"path": path, "width": width, "scheme": scheme, "shot": shot});
+            let seen = browser.does("look", with).await;
+            let well = seen["status"] == 200
+                && ["axe", "problems", "over", "on"].iter().all(|what| seen[*what] == json!([]))
+                && seen["wide"].as_i64().is_some_and(|wide| wide <= 0);
+            if !well {
+                wrong.push(format!("{path} {width} {scheme}: {seen}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {} pages:\n{}", wrong.len(), paths.len(), wrong.join("\n"));
+    let hosts = browser.does("hosts", json!({})).await;
+    assert_eq!(hosts["hosts"], json!([daemon.admin()]), "pages ask nobody else");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_approval_in_the_browser_lets_exactly_that_call_run_once() {
+    let model = butler().await;
+    let household = with_a_vault(&model);
+    let daemon = household.start().await;
+    let Some(mut browser) = Browser::start(&daemon).await else { return };
+    browser.sign_in(&household).await;
+    for (keyboard, name, pin) in [(false, "ada", "one-pin"), (true, "bob", "two-pin")] {
+        asks(&daemon, &format!("keep {name} {pin}")).await;
+        browser.goto("/approvals").await;
+        browser.press(keyboard, "link", "health wants to call vault_put").await;
+        browser.sees(name).await;
+        assert!(!browser.text().await.contains(pin), "the pin is hidden");
+        browser.press(keyboard, "button", "Approve").await;
+        browser.sees("Approved. It runs once").await;
+        let db = owners_role(&household).await;
+        let kept = || async {
+            let sql = "SELECT count(*) FROM health.vault WHERE name = $1 AND pin = $2";
+            let many: i64 = db.query_one(sql, &[&name, &pin]).await.expect("a row").get(0);
+            if many == 1 { Ok(()) } else { Err(many.to_string()) }
+        };
+        eventually("the call is made", kept).await;
+    }
+    asks(&daemon, "keep eve three").await;
+    browser.goto("/approvals").await;
+    browser.press(false, "link", "health wants to call vault_put").await;
+    browser.types(false, "Reason, which the butler is told", "Not her.").await;
+    browser.press(false, "button", "Refuse").await;
+    browser.sees("Refused. It will not run.").await;
+    let db = owners_role(&household).await;
+    let many: i64 = db.query_one("SELECT count(*) FROM health.vault", &[]).await.expect("a row").get(0);
+    assert_eq!(many, 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_is_seen_as_it_happens_and_killed_from_its_page() {
+    let model = butler().await;
+    let household = Household::with_model(&model);
+    let daemon = household.start().await;
+    let Some(mut browser) = Browser::start(&daemon).await else { return };
+    browser.sign_in(&household).await;
+    browser.goto("/").await;
+    browser.sees("nobody is at work").await;
+    let started = daemon.mcp("health");
+    let ended = tokio::spawn(async move { started.call("trigger", json!({"prompt": "wait here"})).await });
+    // The first page tells of it by itself.
+    browser.sees("one session runs").await;
+    browser.press(false, "link", "wait here").await;
+    browser.sees("starts").await;
+    browser.press(true, "button", "Kill this session").await;
+    browser.sees("Cancelled.").await;
+    browser.sees("cancelled").await;
+    assert!(ended.await.is_ok());
+    let text = browser.text().await;
+    let pid = text.split("process ").nth(1).and_then(|rest| rest.split_whitespace().next()).expect("a process");
+    assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists(), "process {pid} is gone");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_written_in_the_browser_is_answered_there() {
+    let model = butler().await;
+    let household = Household::with_model(&model);
+    let daemon = household.start().await;
+    let Some(mut browser) = Browser::start(&daemon).await else { return };
+    browser.sign_in(&household).await;
+    browser.goto("/conversations").await;
+    browser.types(true, "Message", "I weigh 82").await;
+    browser.does("choose", json!({"name": "For", "value": "health"})).await;
+    browser.press(true, "button", "Send").await;
+    browser.sees("Noted, in the book of weights.").await;
+    // And without scripts it is there as well.
+    let link = login_link(&household, &["open", "--print"]);
+    browser.open(json!({"javaScriptEnabled": false})).await;
+    browser.goto(&link).await;
+    browser.press(false, "button", "Sign in").await;
+    browser.press(false, "link", "Conversations").await;
+    browser.sees("I weigh 82").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_palette_finds_places_and_ids_by_the_keyboard() {
+    let model = butler().await;
+    let household = Household::with_model(&model);
+    let daemon = household.start().await;
+    let Some(mut browser) = Browser::start(&daemon).await else { return };
+    browser.sign_in(&household).await;
+    browser.does("keys", json!({"keys": "Control+k"})).await;
+    browser.does("type", json!({"role": "searchbox", "name": "Find", "text": "secr"})).await;
+    browser.sees("Secrets").await;
+    browser.does("sees", json!({"text": "Secrets"})).await;
+    browser.does("keys", json!({"keys": "ArrowDown"})).await;
+    browser.does("keys", json!({"keys": "Enter"})).await;
+    browser.sees("Store a secret").await;
+    // A secret is stored from here and never shown again.
+    browser.types(true, "Name, such as ANTHROPIC_API_KEY", "HOUSE_SECRET").await;
+    browser.does("type", json!({"role": "textbox", "name": "Value", "text": "very-secret-value"})).await;
+    browser.press(true, "button", "Store").await;
+    browser.sees("Stored.").await;
+    let page = browser.text().await;
+    assert!(page.contains("HOUSE_SECRET") && !page.contains("very-secret-value"), "{page}");
+}

@@ -1,0 +1,365 @@
+//! Who gets to the dashboard's pages, what they may do there, and what strangers can't put into them.
+
+use serde_json::{Value, json};
+
+use crate::doors::{BAD_HOSTS, BAD_ORIGINS, raw};
+use crate::inbound::{ended, ingest, message};
+use crate::support::pages::Page;
+use crate::support::{Daemon, Household, eventually, http, model};
+
+/// Places that everybody knows.
+const PLACES: [&str; 21] = [
+    "/",
+    "/sessions",
+    "/approvals",
+    "/inbox",
+    "/conversations",
+    "/schedules",
+    "/memory",
+    "/costs",
+    "/council",
+    "/journal",
+    "/projects",
+    "/people",
+    "/deliveries",
+    "/connectors",
+    "/rules",
+    "/notes",
+    "/secrets",
+    "/settings",
+    "/audit",
+    "/undo",
+    "/butlers/health",
+];
+
+fn admin_port(daemon: &Daemon) -> u16 {
+    daemon.admin().rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port")
+}
+
+fn bare() -> reqwest::Client {
+    reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build().expect("a client")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_sees_a_page_without_a_session_of_their_own() {
+    let household = Household::new();
+    let daemon = household.start().await;
+    let at = format!("http://{}", daemon.admin());
+    let page = Page::of(&daemon).await;
+    for place in PLACES {
+        let nobody = bare().get(format!("{at}{place}")).send().await.expect("an answer");
+        assert_eq!(nobody.status(), 401, "{place}");
+        let headers = nobody.headers().clone();
+        assert_eq!(headers["x-frame-options"], "DENY", "{place}");
+        let policy = headers["content-security-policy"].to_str().expect("text");
+        assert!(policy.contains("frame-ancestors 'none'") && !policy.contains("unsafe"), "{place}: {policy}");
+        assert_eq!(headers["cache-control"], "no-store");
+        assert_eq!(page.status(place).await, 200, "{place}");
+        // A program's token is no cookie.
+        let name = page.cookie.split('=').next().expect("a name");
+        let bearer = bare().get(format!("{at}{place}")).header("cookie", format!("{name}={}", daemon.token()));
+        assert_eq!(bearer.send().await.expect("an answer").status(), 401, "{place}");
+        let bearer = bare().get(format!("{at}{place}")).bearer_auth(daemon.token());
+        assert_eq!(bearer.send().await.expect("an answer").status(), 401, "{place}");
+    }
+    // And a cookie is no program's token.
+    let value = page.cookie.split_once('=').expect("a value").1.to_owned();
+    let status = json!({"jsonrpc": "2.0", "id": 1, "method": "butlerd.status", "params": {}});
+    for path in ["/rpc", "/api/chat"] {
+        let request = http().post(format!("{at}{path}")).bearer_auth(&value).json(&status);
+        assert_eq!(request.send().await.expect("an answer").status(), 401, "{path}");
+        let request = http().post(format!("{at}{path}")).header("cookie", &page.cookie).json(&status);
+        assert_eq!(request.send().await.expect("an answer").status(), 401, "{path}");
+    }
+    for nowhere in ["/nowhere", "/sessions/", "/assets/style.css", "/butlers/health/x"] {
+        assert_eq!(page.status(nowhere).await, 404, "{nowhere}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_link_signs_in_once_and_a_session_ends_at_once() {
+    let household = Household::new();
+    let daemon = household.start().await;
+    let (code, link, err) = household.cli(&["open", "--print"]);
+    assert_eq!(code, 0, "{err}");
+    let link = link.trim().to_owned();
+    // What looks ahead uses nothing up.
+    for _ in 0..3 {
+        let seen = bare().get(&link).send().await.expect("an answer");
+        assert_eq!(seen.status(), 200);
+    }
+    let first = bare().post(&link).send().await.expect("an answer");
+    assert_eq!(first.status(), 303);
+    let cookie = first.headers()["set-cookie"].to_str().expect("text").to_owned();
+    assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"), "{cookie}");
+    let second = bare().post(&link).send().await.expect("an answer");
+    assert_eq!(second.status(), 403, "twice");
+    daemon.logged(&["a link that opens nothing"], 1).await;
+    // The database knows the session by a hash alone, and the command line can end it.
+    let tokens = daemon.rpc("token_list", json!({})).await;
+    let browser =
+        tokens.as_array().expect("a list").iter().find(|t| t["browser"] == true).expect("the session").clone();
+    let pair = cookie.split(';').next().expect("a pair").to_owned();
+    let page = || bare().get(format!("http://{}/", daemon.admin())).header("cookie", &pair).send();
+    assert_eq!(page().await.expect("an answer").status(), 200);
+    let live = bare().get(format!("http://{}/live/house", daemon.admin())).header("cookie", &pair).send().await;
+    let mut live = live.expect("a stream");
+    assert_eq!(live.status(), 200);
+    assert!(live.chunk().await.expect("a chunk").is_some());
+    let (code, _, err) = household.cli(&["token", "revoke", browser["id"].as_str().expect("an id")]);
+    assert_eq!(code, 0, "{err}");
+    assert_eq!(page().await.expect("an answer").status(), 401);
+    // Whatever happens next ends its stream.
+    daemon.mcp("health").ok("status", json!({})).await;
+    let _ = daemon.mcp("health").call("trigger", json!({"prompt": "x"})).await;
+    eventually("the stream ends", || async { Ok::<(), String>(()) }).await;
+    while let Ok(Some(_)) = live.chunk().await {}
+    // Guessing is slowed down.
+    let mut codes = Vec::new();
+    for n in 0..12 {
+        let guess = format!("http://{}/login/guess{n}", daemon.admin());
+        codes.push(bare().post(guess).send().await.expect("an answer").status().as_u16());
+    }
+    assert!(codes.contains(&429), "{codes:?}");
+    // A right one opens all the same.
+    Page::of(&daemon).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_needs_the_right_and_a_form_of_this_very_session() {
+    let household = Household::new();
+    let daemon = household.start().await;
+    let (owner, other) = (Page::of(&daemon).await, Page::of(&daemon).await);
+    let looks = Page::with(&daemon, json!({"only_look": true})).await;
+    let id = "00000000-0000-7000-8000-000000000000";
+    let changes: Vec<(String, Vec<(&str, &str)>)> = vec![
+        ("/settings/reload".into(), vec![]),
+        ("/secrets".into(), vec![("name", "A_SECRET"), ("value", "x")]),
+        ("/secrets/A_SECRET/remove".into(), vec![]),
+        (format!("/settings/tokens/{id}/revoke"), vec![]),
+        (format!("/approvals/{id}/approve"), vec![("seen", "x")]),
+        (format!("/approvals/{id}/reject"), vec![]),
+        (format!("/approvals/rules/{id}/end"), vec![]),
+        (format!("/sessions/{id}/cancel"), vec![]),
+        ("/undo/health/1".into(), vec![]),
+        (format!("/undo-session/{id}"), vec![]),
+        (format!("/inbox/{id}/retry"), vec![]),
+        (format!("/inbox/{id}/reroute"), vec![("butler", "health")]),
+        (format!("/deliveries/{id}/retry"), vec![]),
+        (format!("/deliveries/{id}/cancel"), vec![]),
+    ];
+    let (own, foreign) = (owner.proof("/settings").await, other.proof("/settings").await);
+    let looking = looks.proof("/").await;
+    for (to, fields) in &changes {
+        let with = |proof: &str| {
+            let mut all: Vec<(String, String)> =
+                fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+            all.push(("form".to_owned(), proof.to_owned()));
+            all
+        };
+        for proof in ["", "x", &foreign, &looking] {
+            let all = with(proof);
+            let all: Vec<(&str, &str)> = all.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+            assert_eq!(owner.post(to, &all).await.status(), 403, "{to} with the form {proof:?}");
+        }
+        let all = with(&looking);
+        let all: Vec<(&str, &str)> = all.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        assert_eq!(looks.post(to, &all).await.status(), 403, "{to} by who may only look");
+        let nobody = bare().post(format!("http://{}{to}", daemon.admin())).body("").send().await.expect("an answer");
+        assert_eq!(nobody.status(), 401, "{to} by nobody");
+    }
+    // With its own form the owner's does something.
+    let stored = owner.post("/secrets", &[("name", "A_SECRET"), ("value", "the-very-value"), ("form", &own)]).await;
+    assert_eq!(stored.status(), 303);
+    for place in PLACES {
+        assert!(!owner.get(place).await.contains("the-very-value"), "{place}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hosts_and_origins_of_others_get_nowhere() {
+    let household = Household::new();
+    let daemon = household.start().await;
+    let page = Page::of(&daemon).await;
+    let port = admin_port(&daemon);
+    let mut many = 0;
+    for (method, path) in [
+        ("GET", "/"),
+        ("POST", "/settings/reload"),
+        ("GET", "/live/house"),
+        ("GET", "/login/x"),
+        ("POST", "/login/x"),
+        ("GET", "/sessions/x"),
+    ] {
+        let fill = |text: &str| text.replace("{port}", &port.to_string());
+        let head = |host: &str, more: &str| {
+            format!(
+                "{method} {path} HTTP/1.1\r\nHost: {host}\r\n{more}Cookie: {}\r\nContent-Length: 0\r\n\r\n",
+                page.cookie
+            )
+        };
+        for host in BAD_HOSTS {
+            assert_eq!(raw(port, &head(&fill(host), "")).await, 403, "{method} {path} Host: {host}");
+            many += 1;
+        }
+        for origin in BAD_ORIGINS {
+            let own = fill(origin) == format!("http://localhost:{port}");
+            let line = format!("Origin: {}\r\n", fill(origin));
+            let answer = raw(port, &head(&format!("localhost:{port}"), &line)).await;
+            // The pages' own origin is theirs; a form without its proof is refused all the same.
+            assert!(answer == 403 || own && path != "/settings/reload", "{method} {path} Origin: {origin}: {answer}");
+            many += 1;
+        }
+    }
+    assert_eq!(many, 6 * 40);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn behind_a_proxy_that_is_trusted_the_world_s_name_counts() {
+    let with = |proxies: &str| {
+        Household::new()
+            .env("BUTLERD_ADMIN__PUBLIC_URL", "https://home.example")
+            .env("BUTLERD_ADMIN__TRUSTED_PROXIES", proxies)
+    };
+    let login = |port: u16, more: &str| {
+        let head = format!("GET /login/x HTTP/1.1\r\nHost: home.example\r\n{more}Content-Length: 0\r\n\r\n");
+        async move { raw(port, &head).await }
+    };
+    let household = with("10.0.0.0/8");
+    let daemon = household.start().await;
+    assert_eq!(login(admin_port(&daemon), "X-Forwarded-Proto: https\r\n").await, 403, "nobody trusts it");
+    drop(daemon);
+    let household = with("127.0.0.1");
+    let daemon = household.start().await;
+    assert_eq!(login(admin_port(&daemon), "X-Forwarded-Proto: https\r\n").await, 200);
+    let link = daemon.rpc("login_link", json!({"wanted": {}})).await;
+    let public = link["public_url"].as_str().expect("a link").to_owned();
+    let path = public.strip_prefix("https://home.example").expect("its path");
+    let request = bare().post(format!("http://{}{path}", daemon.admin()));
+    let request = request.header("host", "home.example").header("x-forwarded-proto", "https");
+    let answer = request.header("origin", "https://home.example").send().await.expect("an answer");
+    assert_eq!(answer.status(), 303);
+    let cookie = answer.headers()["set-cookie"].to_str().expect("text");
+    assert!(cookie.starts_with("__Host-butlerd_") && cookie.ends_with("; Secure"), "{cookie}");
+}
+
+/// What would run if it were taken for markup: twenty ways, each made its own by a number.
+fn evil(n: usize) -> String {
+    let ways = [
+        "<script>alert({n})</script>",
+        "\"><img src=x onerror=alert({n})>",
+        "'><svg onload=alert({n})>",
+        "</textarea><script>alert({n})</script>",
+        "</title><script>alert({n})</script>",
+        "<iframe srcdoc='<b id={n}>'>",
+        "<a href=\"javascript:alert({n})\">x</a>",
+        "<body onload=alert({n})>",
+        "<details open ontoggle=alert({n})>",
+        "<math><mi xlink:href=\"data:x,{n}\">",
+        "\" autofocus onfocus=alert({n}) x=\"",
+        "' style='x:{n}' onclick='alert({n})",
+        "<style>@import '//evil.example/{n}'</style>",
+        "<meta http-equiv=refresh content='0;url=//evil.example/{n}'>",
+        "<base href=//evil.example/{n}>",
+        "<form action=//evil.example/{n}><button>",
+        "<link rel=stylesheet href=//evil.example/{n}>",
+        "<template><b id={n}></template>",
+        "]]><script>alert({n})</script>",
+        "<!--{n}--><script>alert({n})//",
+    ];
+    ways[n % ways.len()].replace("{n}", &n.to_string())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_stranger_writes_stays_text_on_every_page() {
+    let model = model(json!([{"when": "", "steps": [
+        {"call": {"tool": "measurement_latest", "arguments": {"kind": "<svg onload=alert(900)>"}}},
+        {"say": "<script>alert(901)</script>"}]}]))
+    .await;
+    let household = Household::with_model(&model).env("BUTLERD_SPAWNER__MAX_SESSIONS", "2");
+    let daemon = household.start().await;
+    let page = Page::of(&daemon).await;
+    let mut ids = Vec::new();
+    let mut written = vec!["<svg onload=alert(900)>".to_owned(), "<script>alert(901)</script>".to_owned()];
+    for n in 0..40 {
+        let fields: Vec<String> = (0..5).map(|field| evil(n * 5 + field)).collect();
+        let mut envelope = message(&format!("x{n}"), &format!("x{n}"), &fields[0]);
+        envelope["sender"]["identity"] = json!(fields[1]);
+        envelope["sender"]["display_name"] = json!(fields[2]);
+        envelope["event"]["external_thread_id"] = json!(fields[3]);
+        envelope["payload"]["subject"] = json!(fields[4]);
+        envelope["control"]["pinned_target"] = json!("health");
+        let (status, accepted) = ingest(&daemon, &envelope).await;
+        if status == 202 {
+            ids.push(accepted["request_id"].as_str().expect("an id").to_owned());
+            written.extend(fields.iter().cloned());
+        }
+        // An evil field that is refused at the door reaches no page either.
+        if status != 202 {
+            let mut plain = message(&format!("p{n}"), &format!("p{n}"), &fields[0]);
+            plain["control"]["pinned_target"] = json!("health");
+            let (status, accepted) = ingest(&daemon, &plain).await;
+            assert!([202, 429].contains(&status), "{accepted}");
+            if status == 202 {
+                ids.push(accepted["request_id"].as_str().expect("an id").to_owned());
+            }
+            written.extend(fields);
+        }
+    }
+    assert!(written.len() >= 200, "{}", written.len());
+    for id in ids.iter().take(3) {
+        ended(&daemon, id).await;
+    }
+    let mut paths: Vec<String> = PLACES.iter().map(|place| (*place).to_owned()).collect();
+    paths.extend(ids.iter().map(|id| format!("/inbox/{id}")));
+    let sessions = daemon.rpc("sessions_list", json!({"limit": 20})).await;
+    let sessions = sessions["sessions"].as_array().cloned().unwrap_or_default();
+    paths.extend(sessions.iter().filter_map(|s| s["id"].as_str()).map(|id| format!("/sessions/{id}")));
+    paths.push("/find?q=%3Cscript%3Ealert(1)%3C/script%3E".to_owned());
+    paths.push("/conversations?q=%22%3E%3Cimg%20src=x%20onerror=alert(1)%3E".to_owned());
+    paths.push("/audit?tool=%22%3E%3Cimg%20src=x%20onerror=alert(1)%3E".to_owned());
+    paths.push("/?did=%3Cscript%3Ealert(1)%3C/script%3E".to_owned());
+    let mut shown = 0;
+    for path in &paths {
+        let html = page.get(path).await;
+        for text in &written {
+            assert!(!html.contains(text.as_str()), "{path} holds {text}");
+        }
+        for start in ["<script>alert", "<img src=x", "<svg onload", "href=\"javascript:", "onerror=alert(1)>"] {
+            assert!(!html.contains(start), "{path} holds {start}");
+        }
+        shown += html.matches("&lt;script&gt;alert").count() + html.matches("&lt;svg onload").count();
+    }
+    assert!(shown > 20, "the strings were on the pages: {shown}");
+}
+
+/// Whoever is of another tenant, or of one butler, sees what is theirs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_browser_sees_what_its_maker_s_token_sees() {
+    let household = Household::new();
+    let daemon = household.start().await;
+    let (code, out, err) = household.cli(&["token", "new", "--butler", "health", "--scope", "read", "--json"]);
+    assert_eq!(code, 0, "{err}");
+    let token: Value = serde_json::from_str(&out).expect("JSON");
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "butlerd.login_link", "params": {"wanted": {}}});
+    let request = http().post(format!("http://{}/rpc", daemon.admin()));
+    let request = request.bearer_auth(token["token"].as_str().expect("a token")).json(&body);
+    let link: Value = request.send().await.expect("an answer").json().await.expect("JSON");
+    let url = link["result"]["url"].as_str().expect("a link").to_owned();
+    let signed = bare().post(&url).send().await.expect("an answer");
+    let cookie = signed.headers()["set-cookie"].to_str().expect("text").split(';').next().expect("a pair").to_owned();
+    let get = |path: &str| {
+        let request = bare().get(format!("http://{}{path}", daemon.admin())).header("cookie", &cookie);
+        async move {
+            let answer = request.send().await.expect("an answer");
+            (answer.status().as_u16(), answer.text().await.expect("a page"))
+        }
+    };
+    let (status, home) = get("/").await;
+    assert!(status == 200 && home.contains("/butlers/health") && !home.contains("/butlers/finance"), "{home}");
+    assert_eq!(get("/butlers/finance").await.0, 404);
+    for household_wide in ["/secrets", "/settings"] {
+        let (status, page) = get(household_wide).await;
+        assert!(status == 403 || !page.contains("Revoke"), "{household_wide}: {status}");
+    }
+}

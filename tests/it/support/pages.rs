@@ -1,0 +1,77 @@
+//! The dashboard as a browser's requests see it, without a browser.
+
+use serde_json::{Value, json};
+
+use super::Daemon;
+
+/// A browser that has signed in.
+pub struct Page {
+    client: reqwest::Client,
+    at: String,
+    pub cookie: String,
+}
+
+impl Page {
+    /// One that may do what the daemon's operator may.
+    pub async fn of(daemon: &Daemon) -> Self {
+        Self::with(daemon, json!({})).await
+    }
+
+    /// One that such a link signed in.
+    pub async fn with(daemon: &Daemon, wanted: Value) -> Self {
+        let link = daemon.rpc("login_link", json!({"wanted": wanted})).await;
+        let url = link["url"].as_str().expect("a link").to_owned();
+        let path = url.split_once("/login/").expect("its path").1.to_owned();
+        let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build().expect("a client");
+        let at = format!("http://{}", daemon.admin());
+        let answer = client.post(format!("{at}/login/{path}")).send().await.expect("an answer");
+        assert_eq!(answer.status(), 303, "{}", answer.text().await.unwrap_or_default());
+        let cookie = answer.headers()["set-cookie"].to_str().expect("a cookie").to_owned();
+        let cookie = cookie.split(';').next().unwrap_or_default().to_owned();
+        Self { client, at, cookie }
+    }
+
+    pub async fn get(&self, path: &str) -> String {
+        let request = self.client.get(format!("{}{path}", self.at)).header("cookie", &self.cookie);
+        let answer = request.send().await.expect("an answer");
+        let (status, text) = (answer.status(), answer.text().await.expect("a page"));
+        assert_eq!(status, 200, "{path}: {text}");
+        text
+    }
+
+    /// The status of a page.
+    pub async fn status(&self, path: &str) -> u16 {
+        let request = self.client.get(format!("{}{path}", self.at)).header("cookie", &self.cookie);
+        request.send().await.expect("an answer").status().as_u16()
+    }
+
+    /// What the forms of this session hold, as a page of it has it.
+    pub async fn proof(&self, page: &str) -> String {
+        let html = self.get(page).await;
+        let proof = html.split_once("name=\"form\" value=\"").expect("a form").1;
+        proof.split('"').next().unwrap_or_default().to_owned()
+    }
+
+    /// Sends exactly these fields.
+    pub async fn post(&self, to: &str, fields: &[(&str, &str)]) -> reqwest::Response {
+        let body: Vec<String> = fields.iter().map(|(name, value)| format!("{name}={}", escaped(value))).collect();
+        let request = self.client.post(format!("{}{to}", self.at)).header("cookie", &self.cookie);
+        let request = request.header("content-type", "application/x-www-form-urlencoded").header("origin", &self.at);
+        request.body(body.join("&")).send().await.expect("an answer")
+    }
+
+    /// Sends a form as the page has it, and returns where the answer leads.
+    pub async fn send(&self, page: &str, to: &str, fields: &[(&str, &str)]) -> String {
+        let proof = self.proof(page).await;
+        let all: Vec<(&str, &str)> = fields.iter().copied().chain([("form", proof.as_str())]).collect();
+        let answer = self.post(to, &all).await;
+        let status = answer.status();
+        let goes = answer.headers().get("location").and_then(|to| to.to_str().ok()).unwrap_or_default().to_owned();
+        assert_eq!(status, 303, "{to}: {}", answer.text().await.unwrap_or_default());
+        goes
+    }
+}
+
+fn escaped(text: &str) -> String {
+    text.bytes().map(|byte| format!("%{byte:02X}")).collect()
+}
