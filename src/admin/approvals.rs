@@ -10,7 +10,8 @@ use uuid::Uuid;
 
 use super::failure::Failure;
 use super::rights::{self, Need};
-use super::rpc::{Rpc, limited, may, to_its_end};
+use super::rpc::{Rpc, limited, to_its_end};
+use super::visitor::may;
 use access::Grant;
 use approvals::{
     Action, Actions, Constraint, Constraints, DecideError, Draft, Event, Filter, Rule, Ruling, Status, Subject, people,

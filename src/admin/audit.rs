@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::failure::Failure;
 use super::rights::Need;
-use super::rpc::{Rpc, Unavailable, limited, may};
+use super::rpc::{Rpc, Unavailable, limited};
+use super::visitor::may;
 use tools::sql::audited::{AuditFilter, AuditedCall, audited};
 
 const MOST: u32 = 200;

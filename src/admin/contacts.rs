@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use super::failure::Failure;
 use super::rights::Need;
-use super::rpc::{Rpc, may};
+use super::rpc::Rpc;
 use super::sealed::Sealed;
+use super::visitor::may;
 use inbox::PairingError;
 
 const MOST_NAME: usize = 200;

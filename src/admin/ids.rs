@@ -11,7 +11,8 @@ use uuid::Uuid;
 
 use super::failure::Failure;
 use super::rights::{self, Need};
-use super::rpc::{Rpc, Unavailable, may};
+use super::rpc::{Rpc, Unavailable};
+use super::visitor::may;
 use access::Grant;
 use approvals::Actions;
 use base::IdBeginning;

@@ -7,7 +7,8 @@ use uuid::Uuid;
 
 use super::failure::Failure;
 use super::rights::{self, Need};
-use super::rpc::{Rpc, limited, may, to_its_end};
+use super::rpc::{Rpc, limited, to_its_end};
+use super::visitor::may;
 use access::{Grant, Holder};
 use base::text::capital;
 use inbox::messages::Entry;

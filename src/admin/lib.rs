@@ -20,6 +20,7 @@ mod inbox;
 mod live;
 mod local_answers;
 mod login;
+mod login_links;
 mod looks;
 mod methods;
 mod models;
@@ -45,6 +46,7 @@ mod timeline;
 mod tokens;
 mod undo;
 mod usage;
+mod visitor;
 mod work;
 
 /// The calls, for clients: one trait for each part of the daemon.
@@ -110,12 +112,13 @@ pub use failure::Failure;
 pub use ids::{FoundIds, IdKind};
 pub use live::LiveEvent;
 pub use local_answers::{ProjectPage, ProjectRow};
-pub use login::{LoginLink, LoginLinks, Redeemed, WantedLink};
+pub use login::{LoginLink, WantedLink};
+pub use login_links::{LoginLinks, Redeemed};
 pub use looks::{SkillInfo, ToolTried};
 pub use models::{ModelKeys, TrialOutcome, TriedModel, model_key_names, try_models};
 pub use place::{DaemonFile, PlaceError};
 pub use rights::Need;
-pub use rpc::{Rpc, Unavailable, Visitor, may};
+pub use rpc::{Rpc, Unavailable};
 pub use schedule_edits::{MarkedRun, RemovedSchedule, ScheduleFields};
 pub use schedule_week::{CalendarPage, CalendarRow};
 pub use schedules::{OpenRun, OpenRunPage, RunRow, ScheduleDetail, SchedulePage, ScheduleRan, ScheduleRow};
@@ -127,6 +130,7 @@ pub use timeline::{Timeline, TracedRun, TracedSession};
 pub use tokens::{MadeToken, Revoked, WantedToken};
 pub use undo::{TakenBack, UndoableCall, Undone};
 pub use usage::{DirectoryUsage, DiskUsage, Usage};
+pub use visitor::Visitor;
 pub use work::{Started, ToolAnswer, ToolInfo};
 
 /// Starts the admin server as a task: what the supervisor is handed for it.

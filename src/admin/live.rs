@@ -11,7 +11,8 @@ use tokio::sync::broadcast::error::RecvError;
 
 use super::failure::Failure;
 use super::rights::{self, Need};
-use super::rpc::{Rpc, Visitor, visitor};
+use super::rpc::Rpc;
+use super::visitor::{Visitor, visitor};
 use base::TenantId;
 use sessions::SessionEvent;
 

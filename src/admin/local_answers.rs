@@ -16,7 +16,8 @@ use uuid::Uuid;
 
 use super::failure::Failure;
 use super::rights::Need;
-use super::rpc::{Rpc, may, typed};
+use super::rpc::{Rpc, typed};
+use super::visitor::may;
 use base::TenantId;
 use base::local::{ConnectionError, LocalConnection};
 use butler::Butler;

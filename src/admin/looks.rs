@@ -12,9 +12,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::failure::Failure;
 use super::rights::Need;
-use super::rpc::{Rpc, may, to_its_end, typed};
+use super::rpc::{Rpc, to_its_end, typed};
 use super::schedules::ScheduleRow;
 use super::sessions::CallRow;
+use super::visitor::may;
 use super::work::ToolAnswer;
 use tools::{Effect, Reply};
 

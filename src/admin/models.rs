@@ -14,7 +14,8 @@ use tokio::time::{Instant, timeout};
 
 use super::failure::Failure;
 use super::rights::Need;
-use super::rpc::{Rpc, may};
+use super::rpc::Rpc;
+use super::visitor::may;
 use base::{RequestContext, Secret, TenantId, Trust};
 use config::{ButlerConfig, SpawnerConfig};
 use outbox::MESSENGER;

@@ -7,7 +7,8 @@ use uuid::Uuid;
 
 use super::failure::Failure;
 use super::rights::Need;
-use super::rpc::{Rpc, limited, may};
+use super::rpc::{Rpc, limited};
+use super::visitor::may;
 use access::{Grant, Holder};
 use outbox::Note;
 

@@ -3,73 +3,17 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use http::HeaderMap;
-use jsonrpsee::Extensions;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::failure::Failure;
-use super::login::LoginLinks;
-use super::rights::{self, Need};
-use access::{BrowserSession, Caller, Edge, Grant};
+use super::login_links::LoginLinks;
+use super::rights;
+use access::{Caller, Grant};
 use base::{ButlerName, task};
 use butler::Butler;
 use supervisor::Supervisor;
-
-/// Who stands at the door: put into each request's extensions, and asked again for each call, so that a token revoked
-/// meanwhile opens nothing more on a connection that was open already.
-#[derive(Clone)]
-pub struct Visitor {
-    edge: Edge,
-    proof: Proof,
-}
-
-#[derive(Clone)]
-enum Proof {
-    /// The request's `Authorization`, and nothing else of it.
-    Bearer(Arc<HeaderMap>),
-    Browser(BrowserSession),
-}
-
-impl Visitor {
-    pub(super) fn new(edge: Edge, headers: HeaderMap) -> Self {
-        Self { edge, proof: Proof::Bearer(Arc::new(headers)) }
-    }
-
-    /// A browser that has signed in.
-    pub fn browser(edge: Edge, session: BrowserSession) -> Self {
-        Self { edge, proof: Proof::Browser(session) }
-    }
-
-    /// The grant of the visitor's token as it is now, if it is good for this.
-    pub fn grant(&self, need: Need) -> Result<Arc<Grant>, Failure> {
-        let grant = match &self.proof {
-            Proof::Bearer(headers) => self.edge.authenticate(headers),
-            Proof::Browser(session) => self.edge.renewed(session),
-        };
-        let grant = grant.map_err(|r| Failure::new(r.code, r.message))?;
-        rights::check(&grant, need)?;
-        Ok(grant)
-    }
-
-    /// What a call is handed to know its caller.
-    pub fn extensions(self) -> Extensions {
-        let mut extensions = Extensions::new();
-        extensions.insert(self);
-        extensions
-    }
-}
-
-/// The request's visitor.
-pub(super) fn visitor(ext: &Extensions) -> Result<&Visitor, Failure> {
-    ext.get::<Visitor>().ok_or_else(|| Failure::new("unauthorized", "The request came in without an identity."))
-}
-
-/// The visitor's grant, if it is good for this.
-pub fn may(ext: &Extensions, need: Need) -> Result<Arc<Grant>, Failure> {
-    visitor(ext)?.grant(need)
-}
 
 /// How many rows to answer with: what was asked for, else what is `usual`; never more than `most`.
 pub(super) fn limited(limit: Option<u32>, usual: u32, most: u32) -> Result<u32, Failure> {

@@ -9,8 +9,9 @@ use uuid::Uuid;
 
 use super::failure::Failure;
 use super::rights::{Need, own_or};
-use super::rpc::{Rpc, may};
+use super::rpc::Rpc;
 use super::schedules::ScheduleRow;
+use super::visitor::may;
 
 /// Whose a new schedule is, if nobody says.
 const USUAL_BUTLER: &str = "general";

@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use super::failure::Failure;
 use super::rights::Need;
-use super::rpc::{Rpc, Unavailable, may, typed};
+use super::rpc::{Rpc, Unavailable, typed};
 use super::schedules::{RunRow, ScheduleRow};
+use super::visitor::may;
 
 /// As far apart as the two moments may be.
 const LONGEST: SignedDuration = SignedDuration::from_hours(24 * 32);

@@ -13,7 +13,8 @@ use uuid::Uuid;
 
 use super::failure::Failure;
 use super::rights::Need;
-use super::rpc::{Rpc, Unavailable, limited, may, not_found, typed};
+use super::rpc::{Rpc, Unavailable, limited, not_found, typed};
+use super::visitor::may;
 use access::Grant;
 use base::Money;
 use butler::Butler;

@@ -8,9 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use super::failure::Failure;
 use super::rights::{self, Need};
-use super::rpc::{Rpc, may, to_its_end};
+use super::rpc::{Rpc, to_its_end};
 use super::sealed::Sealed;
 use super::usage::{Usage, usage};
+use super::visitor::may;
 use base::TenantId;
 use butler::HouseholdStatus;
 use config::EffectiveSetting;

@@ -10,8 +10,9 @@ use uuid::Uuid;
 
 use super::failure::Failure;
 use super::rights::Need;
-use super::rpc::{Rpc, Unavailable, may, not_found, typed};
+use super::rpc::{Rpc, Unavailable, not_found, typed};
 use super::sessions::{CallRow, SessionRow};
+use super::visitor::may;
 use base::{Money, RequestContext};
 use butler::Butler;
 use sessions::{EventPage, SessionEvent, TracePart};

@@ -12,8 +12,9 @@ use uuid::Uuid;
 
 use super::failure::Failure;
 use super::rights::{self, Need};
-use super::rpc::{Rpc, may};
+use super::rpc::Rpc;
 use super::sealed::Sealed;
+use super::visitor::may;
 use access::{ChannelEnds, Grant, GrantScope, NewToken, TokenInfo};
 use base::{ButlerName, Clock, HumanDuration, Secret, TenantId};
 use inbox::envelope;

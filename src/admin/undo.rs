@@ -14,7 +14,8 @@ use uuid::Uuid;
 
 use super::failure::Failure;
 use super::rights::Need;
-use super::rpc::{Rpc, limited, may, to_its_end};
+use super::rpc::{Rpc, limited, to_its_end};
+use super::visitor::may;
 use access::Grant;
 use base::{TenantId, crash};
 use butler::Butler;

@@ -12,7 +12,8 @@ use uuid::Uuid;
 
 use super::failure::Failure;
 use super::rights::Need;
-use super::rpc::{Rpc, may, to_its_end};
+use super::rpc::{Rpc, to_its_end};
+use super::visitor::may;
 use access::{Caller, Grant};
 use butler::Butler;
 use sessions::{Preview, SessionResult, Trigger};

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::support::pages::Page;
-use crate::support::{Daemon, Household, eventually, http, model};
+use crate::support::{Household, eventually, model};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_message_written_in_the_browser_is_answered_there() {

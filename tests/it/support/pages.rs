@@ -32,8 +32,12 @@ impl Page {
     }
 
     pub async fn get(&self, path: &str) -> String {
-        let request = self.client.get(format!("{}{path}", self.at)).header("cookie", &self.cookie);
-        let answer = request.send().await.expect("an answer");
+        let ask = |path: &str| self.client.get(format!("{}{path}", self.at)).header("cookie", &self.cookie).send();
+        let mut answer = ask(path).await.expect("an answer");
+        if answer.status() == 303 {
+            let to = answer.headers()["location"].to_str().expect("a path").to_owned();
+            answer = ask(&to).await.expect("an answer");
+        }
         let (status, text) = (answer.status(), answer.text().await.expect("a page"));
         assert_eq!(status, 200, "{path}: {text}");
         text
