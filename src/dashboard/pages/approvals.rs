@@ -90,7 +90,7 @@ fn whole(visit: &Visit, shown: &ActionPage) -> Markup {
         }
         p { "Asked for in " a href={ "/sessions/" (action.session_id) } { "this session" } "."
             @for source in &action.sources {
-                " Because of a message from " strong { (line(&source.who, 80)) } " (" a href={ "/inbox/" (source.request_id) } { "see it" } ")."
+                " Because of a message from " strong { (line(&source.who, 80)) } " (" a href={ "/trace/" (source.request_id) } { "see it" } ")."
             } }
         @if waits && visit.may_act() { (decide(visit, shown)) }
         @else if waits { (note(Tone::Quiet, &html! { "You may look here, but not decide." })) }

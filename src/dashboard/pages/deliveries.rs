@@ -111,7 +111,7 @@ fn facts(visit: &Visit, row: &DeliveryView) -> Markup {
         dt { "Made" } dd { (visit.now.when(row.created_at)) }
         dt { "Due" } dd { (visit.now.when(row.due_at)) ", priority " (line(&row.priority, 20)) }
         dt { "Ended" } dd { (visit.now.maybe(row.settled_at)) }
-        dt { "Because of" } dd { a href={ "/inbox/" (row.request_id) } { "a request" }
+        dt { "Because of" } dd { a href={ "/trace/" (row.request_id) } { "a request" }
             @if let Some(session) = row.session_id { ", in " a href={ "/sessions/" (session) } { "a session" } }
             @if row.state == "sent" { ", part of " a href={ "/conversations/" (row.id) } { "a conversation" } } }
         dt { "Id" } dd { code { (row.id) } }

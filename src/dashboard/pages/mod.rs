@@ -28,6 +28,7 @@ mod sessions;
 mod settings;
 mod switchboard;
 mod tools;
+mod trace;
 mod week;
 
 use super::live;
@@ -57,5 +58,6 @@ pub(super) static ALL: &[&[Route]] = &[
     schedules::ROUTES,
     sessions::ROUTES,
     settings::ROUTES,
+    trace::ROUTES,
     live::ROUTES,
 ];
