@@ -76,10 +76,10 @@ async fn show(visit: &Visit) -> Answer {
             }
         }
         section aria-labelledby="skills" { h2 #skills { "Skills" }
-            @match &skills { Ok(all) => (skills_of(all)), Err(why) => (not_now(why)) }
+            @match &skills { Ok(all) => details { summary { "All " (all.len()) " skills" } (skills_of(all)) }, Err(why) => (not_now(why)) }
         }
         section aria-labelledby="tools" { h2 #tools { "Tools" }
-            @match &tools { Ok(all) => (tools_of(name, all)), Err(why) => (not_now(why)) }
+            @match &tools { Ok(all) => details { summary { "All " (all.len()) " tools" } (tools_of(name, all)) }, Err(why) => (not_now(why)) }
         }
     };
     Ok(View::new(name, body).live(format!("butler/{name}")).with_plots().into())

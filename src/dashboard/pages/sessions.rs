@@ -138,6 +138,13 @@ fn cut(text: &str) -> Markup {
     }
 }
 
+/// Numbers with their names, on one line; without those that are not known.
+fn short(value: &serde_json::Value) -> Markup {
+    let known = value.as_object().into_iter().flatten().filter_map(|(name, n)| Some((name, n.as_i64()?)));
+    let parts: Vec<String> = known.map(|(name, n)| format!("{} {}", name.replace('_', " "), count(n))).collect();
+    html! { span.dim { (if parts.is_empty() { "unknown".to_owned() } else { parts.join(", ") }) } }
+}
+
 /// An event's tone, word and text.
 fn told(kind: &EventKind) -> (Tone, &'static str, Markup) {
     let ms = |ms: &u64| length(SignedDuration::from_millis(i64::try_from(*ms).unwrap_or(i64::MAX)));
@@ -179,7 +186,13 @@ fn told(kind: &EventKind) -> (Tone, &'static str, Markup) {
             "retries",
             html! { "attempt " (attempt) ", after " (line(class, 80)) @if let Some(message) = message { ": " (line(message, 300)) } },
         ),
-        EventKind::Usage(usage) => (Tone::Quiet, "used", json(&serde_json::to_value(usage).unwrap_or_default())),
+        EventKind::Usage(usage) => (Tone::Quiet, "used", short(&serde_json::to_value(usage).unwrap_or_default())),
+        EventKind::Ended(end) => (
+            Tone::of(end.state.as_str()),
+            "ended",
+            html! { (badge(end.state.as_str())) " after " (took(Some(end.duration_ms))) ", cost " (end.cost_usd.as_deref().map_or_else(|| "unknown".to_owned(), |usd| format!("${usd}")))
+            @if let Some(error) = &end.error { ": " (line(error, 500)) } },
+        ),
         EventKind::ModelCall { model, duration_ms, error, usage, .. } => (
             if error.is_some() { Tone::Bad } else { Tone::Quiet },
             "model",

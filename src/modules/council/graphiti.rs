@@ -310,9 +310,9 @@ mod tests {
     fn what_holds_no_longer_is_not_remembered() {
         let fact = json!({"uuid": "u", "fact": "The boiler is a Vaillant.", "created_at": "2026-01-02T03:04:05+00:00",
                           "valid_at": "2026-01-01T00:00:00", "invalid_at": null, "expired_at": null});
-        let read = read(&fact).unwrap();
-        assert_eq!(read.text, "The boiler is a Vaillant.");
-        assert_eq!(read.at, "2026-01-01T00:00:00Z".parse().ok());
+        let known = read(&fact).unwrap();
+        assert_eq!(known.text, "The boiler is a Vaillant.");
+        assert_eq!(known.at, "2026-01-01T00:00:00Z".parse().ok());
         let ended = json!({"fact": "x", "invalid_at": "2026-02-01T00:00:00Z"});
         assert_eq!(read(&ended), None);
         let node =

@@ -45,7 +45,7 @@ function boxes() {
   }
   const seen = [...document.querySelectorAll("a, button, input:not([type=hidden]), select, textarea, summary")].filter((node) => {
     const style = getComputedStyle(node);
-    return node.getClientRects().length === 1 && style.visibility !== "hidden" && !node.classList.contains("skip") && node.offsetParent;
+    return node.checkVisibility({ contentVisibilityAuto: true, visibilityProperty: true }) && node.getClientRects().length === 1 && style.visibility !== "hidden" && !node.classList.contains("skip") && node.offsetParent;
   });
   const on = [];
   const at = seen.map((node) => node.getBoundingClientRect());
