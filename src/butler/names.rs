@@ -1,5 +1,6 @@
 //! The names of the tools that butlers have by themselves, for who looks at a roster that is not served.
 
+use super::routed::COUNCIL;
 use tools::{TOOL_CALL, TOOL_FIND};
 
 /// Of every butler. A test holds them against a butler that is up.
@@ -93,6 +94,10 @@ const MESSENGERS: &[&str] = &[
     "messenger_validate_notify",
 ];
 
+/// Of every butler but the council itself, where the household has a council. Known in a household without one as well: its
+/// files may speak of one that is yet to come, and the name is taken.
+const WITH_A_COUNCIL: &[&str] = &["council_ask"];
+
 /// The tools that the butler of this name has without a module, but for those that come with skills.
 pub fn own_tools(butler: &str) -> Vec<&'static str> {
     let more: &[&str] = match butler {
@@ -100,5 +105,6 @@ pub fn own_tools(butler: &str) -> Vec<&'static str> {
         outbox::MESSENGER => MESSENGERS,
         _ => &[],
     };
-    [ALL, &[TOOL_CALL, TOOL_FIND], more].concat()
+    let council: &[&str] = if butler == COUNCIL { &[] } else { WITH_A_COUNCIL };
+    [ALL, council, &[TOOL_CALL, TOOL_FIND], more].concat()
 }

@@ -202,14 +202,41 @@ async fn a_person_sees_the_stages_and_a_follow_up_has_what_was_said() {
     assert!(code == 0 && out.contains("A was ") && out.contains("answer, by council"), "{out}{err}");
 }
 
-/// Where there is a council other butlers have `council_ask`; where there is none nobody is told of it.
+/// Where there is a council other butlers have `council_ask`, which asks as `ask_butler` does: a session of the council's,
+/// one deeper, whose answer comes back. Where there is none nobody is told of it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn other_butlers_have_a_tool_for_the_council_where_there_is_one() {
-    let own = chairman("Rent for now.", "?").await;
-    let household = with_council(&own, &[("one", "model-a", &own), ("two", "model-b", &own)], "");
+async fn another_butler_asks_the_council_where_there_is_one() {
+    let (one, two) = (member("Rent.", "1. Response A").await, member("Buy.", "1. Response A").await);
+    let own = model(json!([
+        {"when": CONCLUDED, "steps": [{"say": "Rent for now."}]},
+        {"when": "where shall we live", "steps": [
+            {"call": {"tool": "council_ask", "arguments": {"question": QUESTION}}}, {"say": "The council says so."}]},
+    ]))
+    .await;
+    let household = with_council(&own, &[("one", "model-a", &one), ("two", "model-b", &two)], "");
     let daemon = household.start().await;
-    assert!(daemon.mcp("messenger").tools().await.contains(&"council_ask".to_owned()));
+    let messenger = daemon.mcp("messenger");
+    assert!(messenger.tools().await.contains(&"council_ask".to_owned()));
+    assert!(butler::own_tools("messenger").contains(&"council_ask"), "and a check knows it");
     assert!(!daemon.mcp("council").tools().await.contains(&"council_ask".to_owned()), "it does not ask itself");
+    assert!(!butler::own_tools("council").contains(&"council_ask"));
+    let done = messenger.ok("trigger", json!({"prompt": "where shall we live?"})).await;
+    assert_eq!(done["output"], "The council says so.", "{done}");
+    let told: Vec<String> = own.requests().iter().map(|request| request.body.to_string()).collect();
+    let back = told.iter().any(|body| body.contains("where shall we live") && body.contains("Rent for now."));
+    assert!(back, "the answer came back: {:?}", told.last());
+    let question = daemon.newest_question().await;
+    assert_eq!(question["way"], "council", "{question:#}");
+    // As every question between butlers, it says who asks.
+    let asked = format!("The butler messenger asks you:\n\n{QUESTION}");
+    assert_eq!(question["question"], asked.as_str());
+    let db = household.role("council").await;
+    db.batch_execute("SET butlerd.tenant = 'owner'").await.unwrap();
+    let sql = "SELECT s.trigger_source, (s.context #>> '{request,lineage,depth}')::int
+        FROM sessions s JOIN council_questions q ON q.session_id = s.id";
+    let asked = db.query_one(sql, &[]).await.unwrap();
+    let (source, depth): (String, i32) = (asked.get(0), asked.get(1));
+    assert_eq!((&*source, depth), ("ask", 1), "one deeper than who asked");
     drop(daemon);
 
     let household = Household::few_with_model(&own);

@@ -17,7 +17,7 @@ use tools::{Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
 const DEADLINE: Duration = Duration::from_secs(90);
 
 /// The butler that is a council, and its module.
-const COUNCIL: &str = "council";
+pub const COUNCIL: &str = "council";
 /// A deliberation is several models, one after the other.
 const COUNCIL_DEADLINE: u64 = 300;
 

@@ -5,6 +5,6 @@ mod execute;
 pub(super) mod prior;
 mod worker;
 
-pub(super) use ask::{ask_tools, council_tool};
+pub(super) use ask::{COUNCIL, ask_tools, council_tool};
 pub(super) use execute::route_execute;
 pub(super) use worker::{RoutedParts, start};
