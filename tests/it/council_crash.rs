@@ -156,6 +156,40 @@ async fn after_a_kill_a_strangers_question_is_believed_no_more() {
     assert!(graphiti.episodes("llm_council").await.is_empty());
 }
 
+/// What a question was shown before a kill counts after it, though nothing shows it again: the answer that is built on the
+/// rows of the first try is no more the owner's own word than they are.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_a_kill_an_answer_has_the_label_of_what_was_shown_before() {
+    let Some(mut graphiti) = Graphiti::plain().await else { return };
+    let now = jiff::Timestamp::now().to_string();
+    // A search finds what has a word of the question.
+    let fact = json!({"uuid": uuid::Uuid::now_v7(), "fact": "The rent rises.", "group_id": "llm_council",
+                      "created_at": now, "valid_at": now});
+    graphiti.control(json!({"facts": [fact]})).await;
+    let (one, two) = (member("Rent.", "1. Response A").await, member("Buy.", "1. Response A").await);
+    let own = chairman("Rent for now.", "nothing that could be read").await;
+    let graph = format!(
+        "\n[modules.council.graphiti]\nurl = \"{}\"\nrecord_user = false\nrecord_council = false\nrecord_chairman = false\n",
+        graphiti.url
+    );
+    let household = with_council(&own, &[("one", "model-a", &one), ("two", "model-b", &two)], &graph);
+    let mut daemon = Household::again(&household, "BUTLERD_CRASH_POINT", "council.step:3").start().await;
+    let body = json!({"text": "Rent or buy?", "butler": "council", "thread": "t", "id": "q-1"});
+    asks(&daemon, &body);
+    died(&mut daemon, "council.step:3").await;
+    drop(daemon);
+    // Nothing is left that could show it anything.
+    graphiti.kill().await;
+    let daemon = household.start().await;
+    let db = rows_of(&household).await;
+    let judged = db.query("SELECT trust FROM council_steps WHERE stage = 'confidence'", &[]).await.unwrap();
+    assert_eq!(judged.len(), 1, "the first try was shown the fact");
+    answered(&db, "a question after a kill", "Rent for now.").await;
+    assert_eq!(replies(&daemon, &body).await, 1);
+    // Of both tries. The sessions' rows say `owner`: they don't tell the owner from the house.
+    assert_eq!(trusts(&db, "council_steps").await, ["system"]);
+}
+
 /// Stopped in the middle of a question, as `systemctl stop` does it, the daemon answers it after its start: once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stopped_in_a_question_there_is_one_answer_after_the_start() {

@@ -155,7 +155,9 @@ impl Council {
         Ok(match again {
             Some("") => {
                 let last = sql::last_question(&self.store, &session.context(), conversation, id).await?;
-                (last.unwrap_or_else(|| prompt.clone()), true)
+                let Some((question, label)) = last else { return Ok((prompt.clone(), true)) };
+                session.shows(&label).await?;
+                (question, true)
             }
             Some(question) => (question.to_owned(), true),
             None => (prompt.clone(), false),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use base::{RequestContext, Seen, SessionId, TenantId};
+use base::{Audience, Label, RequestContext, Seen, SessionId, TenantId, Trust};
 use council::anonymous::Labelled;
 use council::episode::Episode;
 use council::ranking::Place;
@@ -20,6 +20,13 @@ pub const OLD: Aged = Aged { table: "council_episodes", old: "settled_at < $1" }
 
 fn failed(step: &'static str) -> impl FnOnce(tokio_postgres::Error) -> StoreError {
     StoreError::query(step)
+}
+
+/// The label of a row. Policies tell of what is less than the house's own, and leave the owner's and the house's alike: who
+/// goes on with a row that the house had a part in asks the row itself.
+fn label_of(row: &Row) -> Label {
+    let audience = Audience::from_names(row.get::<_, Vec<String>>("audience"));
+    Label { trust: Trust::from_name(row.get("trust")), audience }
 }
 
 /// What a model did.
@@ -97,7 +104,8 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// The question, before anybody is asked. What an earlier try has of it stays, and what that was shown `seen` is told.
+    /// The question, before anybody is asked. What an earlier try has of it stays, and `seen` is told what that was shown:
+    /// the answer will be made of its rows.
     pub async fn begin(
         &self,
         ctx: &RequestContext,
@@ -110,19 +118,21 @@ impl Record {
         let sql =
             "INSERT INTO council_questions (id, session_id, conversation, question, seed) VALUES ($1, $2, $3, $4, $5)
             ON CONFLICT (id) DO UPDATE SET session_id = excluded.session_id
-            RETURNING seed, answer, question, xmax = 0 AS fresh";
+            RETURNING seed, answer, question, xmax = 0 AS fresh, trust, audience";
         let rows = tx.query(sql, &[&self.id, &session.0, &conversation, &question, &seed]).await;
         let rows = rows.map_err(failed("writing a question"))?;
         let row = rows.first().ok_or_else(|| StoreError::Unexpected("a question has no row".into()))?;
         let fresh: bool = row.get("fresh");
         let (seed, answer, question) = (row.get("seed"), row.get("answer"), row.get("question"));
+        seen.observe(&label_of(row));
         let mut steps = Vec::new();
         if fresh {
             put(&mut tx, episode).await?;
         } else {
-            let sql = "SELECT stage, round, member, said, usd, tokens FROM council_steps WHERE question_id = $1
-                ORDER BY ended_at, id";
+            let sql = "SELECT stage, round, member, said, usd, tokens, trust, audience FROM council_steps
+                WHERE question_id = $1 ORDER BY ended_at, id";
             let rows = tx.query(sql, &[&self.id]).await.map_err(failed("reading what was said"))?;
+            rows.iter().for_each(|row| seen.observe(&label_of(row)));
             steps.extend(rows.iter().map(Done::of));
         }
         base::crash::point("council.asked");
@@ -245,19 +255,19 @@ async fn put(tx: &mut Tx<'_>, episode: Option<(&Episode, &str)>) -> Result<(), S
         .map_err(failed("writing an episode"))
 }
 
-/// The last question of the same conversation that nobody but the owner and the house had a part in.
+/// The last question of the same conversation that nobody but the owner and the house had a part in, and its label.
 pub(super) async fn last_question(
     store: &Store,
     ctx: &RequestContext,
     conversation: &str,
     before: Uuid,
-) -> Result<Option<String>, StoreError> {
+) -> Result<Option<(String, Label)>, StoreError> {
     let mut lease = store.lease(ctx).await?;
-    let sql = "SELECT question FROM council_questions WHERE conversation = $1 AND id <> $2 AND question <> ''
+    let sql = "SELECT question, trust, audience FROM council_questions WHERE conversation = $1 AND id <> $2 AND question <> ''
         AND trust IN ('owner', 'system')
         ORDER BY asked_at DESC, id DESC LIMIT 1";
     let rows = lease.read(sql, &[&conversation, &before]).await.map_err(failed("reading the last question"))?;
-    Ok(rows.first().map(|row| row.get(0)))
+    Ok(rows.first().map(|row| (row.get("question"), label_of(row))))
 }
 
 /// An episode that waits, as the queue has it.
