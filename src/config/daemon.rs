@@ -180,7 +180,7 @@ pub struct AdminConfig {
     #[schemars(extend("items" = {"type": "string", "format": "network"}, "default" = []))]
     pub trusted_proxies: Vec<String>,
     /// How long a browser stays signed in to the dashboard.
-    #[schemars(range(min = 60, max = 31_536_000), extend("default" = "30d"))]
+    #[schemars(range(min = 1, max = 31_536_000), extend("default" = "30d"))]
     pub browser_session: HumanDuration,
     /// The largest request body, here and on butlers' ports.
     #[schemars(range(min = KIB, max = GIB), extend("default" = "4 MiB"))]
