@@ -35,6 +35,8 @@ pub struct NewToken {
     pub expires_at: Option<Timestamp>,
     /// It is the session of a browser, which brings it as a cookie.
     pub browser: bool,
+    /// The token that let it in, and with which it ends.
+    pub made_by: Option<Uuid>,
 }
 
 store::row! {
@@ -115,6 +117,7 @@ impl OperatorTokens {
                     &channels,
                     &endpoints,
                     &new.browser,
+                    &new.made_by,
                 ],
             )
             .await
@@ -142,14 +145,15 @@ impl OperatorTokens {
     /// Ends a token at once.
     pub async fn revoke(&self, id: Uuid) -> Result<(), TokenError> {
         let mut lease = self.db.shared(&TenantId::owner()).await?;
-        let row = lease
-            .query_opt(sql::REVOKE_TOKEN, &[&id])
-            .await
-            .map_err(StoreError::query("revoking a token"))?
-            .ok_or(TokenError::Unknown(id))?;
-        if let Ok(sha256) = <[u8; 32]>::try_from(row.get::<_, Vec<u8>>("sha256")) {
-            self.book.remove(&sha256);
+        let rows = lease.query(sql::REVOKE_TOKEN, &[&id]).await.map_err(StoreError::query("revoking a token"))?;
+        for row in &rows {
+            if let Ok(sha256) = <[u8; 32]>::try_from(row.get::<_, Vec<u8>>("sha256")) {
+                self.book.remove(&sha256);
+            }
         }
-        Ok(())
+        match rows.iter().any(|row| row.get::<_, Uuid>("id") == id) {
+            true => Ok(()),
+            false => Err(TokenError::Unknown(id)),
+        }
     }
 }

@@ -19,11 +19,11 @@ store::row! {
 }
 
 pub const LIVE_TOKENS: &str = "SELECT id, sha256, label, butler, scopes, channels, endpoints, expires_at, tenant_id
-    FROM shared.tokens WHERE revoked_at IS NULL";
+    FROM shared.tokens WHERE revoked_at IS NULL AND NOT (browser AND expires_at <= shared.clock())";
 
 pub const ADD_TOKEN: &str =
-    "INSERT INTO shared.tokens (id, sha256, label, butler, scopes, expires_at, channels, endpoints, browser)
-     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+    "INSERT INTO shared.tokens (id, sha256, label, butler, scopes, expires_at, channels, endpoints, browser, made_by)
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
 
 /// What may be told of the live tokens, newest first. A browser's session that is over is none any more.
 pub const TOLD_TOKENS: &str =
@@ -31,8 +31,9 @@ pub const TOLD_TOKENS: &str =
      FROM shared.tokens WHERE revoked_at IS NULL AND NOT (browser AND expires_at <= shared.clock())
      ORDER BY created_at DESC, id DESC";
 
-pub const REVOKE_TOKEN: &str =
-    "UPDATE shared.tokens SET revoked_at = shared.clock() WHERE id = $1 AND revoked_at IS NULL RETURNING sha256";
+/// Ends a token, and the sessions of browsers that it let in.
+pub const REVOKE_TOKEN: &str = "UPDATE shared.tokens SET revoked_at = shared.clock()
+    WHERE (id = $1 OR made_by = $1) AND revoked_at IS NULL RETURNING id, sha256";
 
 store::row! {
     /// A secret as it is stored.

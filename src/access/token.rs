@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use super::grant::{Grant, Holder};
-use base::redact::household;
+use base::redact::{Passing, household};
 use base::{Clock, Secret};
 
 /// Before a browser's token in what is hashed.
@@ -36,6 +36,11 @@ impl Token {
     /// From now on hides it wherever text is stored or logged.
     pub fn hide(&self) {
         household().hide(&self.0);
+    }
+
+    /// The same, until the guard is dropped.
+    pub fn hide_while(&self) -> Passing {
+        household().hide_while(&self.0)
     }
 
     /// The text to hand to the holder.

@@ -99,24 +99,27 @@ impl Rpc {
     }
 
     /// Where a module of a butler answers: where its settings say, else in the usual place.
-    fn socket(&self, butler: &Butler, module: &str, usual: &str) -> PathBuf {
-        let named = butler.module_settings(module).and_then(|settings| settings["socket"].as_str());
-        named.map_or_else(
+    /// A butler without the module has none: the usual place may be another butler's.
+    fn socket(&self, butler: &Butler, module: &str, usual: &str) -> Result<PathBuf, Failure> {
+        let settings = butler.module_settings(module).filter(|settings| settings["enabled"] != json!(false));
+        let none = || Failure::new("not_found", format!("{} has no module {module}.", butler.name()));
+        let named = settings.ok_or_else(none)?["socket"].as_str();
+        Ok(named.map_or_else(
             || match std::env::var_os("RUNTIME_DIRECTORY").filter(|dir| !dir.is_empty()) {
                 Some(dir) => PathBuf::from(dir).join(usual),
                 None => self.supervisor.services().data_dir.join("run").join(usual),
             },
             PathBuf::from,
-        )
+        ))
     }
 
     async fn journal<T: DeserializeOwned>(&self, butler: &Butler, op: Op) -> Result<T, Failure> {
-        let path = self.socket(butler, "journal", &journal::client::socket_of(butler.name().as_str()));
+        let path = self.socket(butler, "journal", &journal::client::socket_of(butler.name().as_str()))?;
         typed(ask(path, json!(op), "journal").await?)
     }
 
     async fn project(&self, butler: &Butler, op: &str, project: Value, args: Value) -> Result<Value, Failure> {
-        let path = self.socket(butler, "project_memory", "project.sock");
+        let path = self.socket(butler, "project_memory", "project.sock")?;
         let answer = ask(path, json!({"op": op, "project": project, "args": args}), "memory of projects").await?;
         Ok(answer["result"].clone())
     }

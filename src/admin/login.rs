@@ -15,11 +15,14 @@ use super::rights::Need;
 use super::rpc::Rpc;
 use super::sealed::Sealed;
 use super::visitor::visitor;
-use access::{Grant, GrantScope, NewToken, Token, TokenError};
+use access::{Grant, GrantScope, Holder, NewToken, Token, TokenError};
+use base::text::truncate;
 use base::{HumanDuration, Secret};
 
 /// How long a link opens that says nothing else.
 const USUAL: Duration = Duration::from_secs(60);
+/// In bytes.
+const MOST_LABEL: usize = 100;
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
 /// Signing in to the dashboard.
@@ -73,8 +76,14 @@ impl Rpc {
         let services = self.supervisor().services();
         let lasts = services.config.admin.browser_session.0;
         let end = services.clock.now().checked_add(lasts).map_err(|e| Failure::invalid(e.to_string()))?;
+        // Its maker's name goes along: what a browser says and decides is on record under it.
+        let (made_by, maker) = match &grant.holder {
+            Holder::Operator { id, label } => (Some(*id).filter(|id| !id.is_nil()), label.as_str()),
+            _ => (None, "nobody"),
+        };
+        let label = truncate(&format!("browser of {maker}"), MOST_LABEL);
         let new = NewToken {
-            label: "browser".to_owned(),
+            label,
             tenant: grant.tenant.clone(),
             butler: grant.butler.clone(),
             scopes: scopes.iter().copied().collect(),
@@ -82,6 +91,7 @@ impl Rpc {
             // Nobody stays longer than whoever let them in.
             expires_at: Some(grant.expires_at.map_or(end, |at| at.min(end))),
             browser: true,
+            made_by,
         };
         Ok(services.operators.create(new).await?.0)
     }
@@ -104,9 +114,9 @@ impl LoginApiServer for Rpc {
             false => grant.scopes.iter().copied().filter(|scope| *scope != GrantScope::Ingest).collect(),
         };
         let token = Token::generate().map_err(|e| Failure::from(TokenError::Entropy(e)))?;
-        token.hide();
         let made = Instant::now();
-        self.links().offer(&token, Offer { maker, scopes, made, until: made + lasts });
+        let hidden = token.hide_while();
+        self.links().offer(&token, Offer { maker, scopes, made, until: made + lasts, _hidden: hidden });
         let services = self.supervisor().services();
         let at = |base: &str| Secret::new(format!("{}/login/{}", base.trim_end_matches('/'), token.expose())).into();
         let expires_at = services.clock.now().checked_add(lasts).map_err(|e| Failure::invalid(e.to_string()))?;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use super::failure::Failure;
 use super::visitor::Visitor;
 use access::{GrantScope, Token};
+use base::redact::Passing;
 
 /// Links that are open at once; the oldest gives way.
 const MOST: usize = 32;
@@ -32,6 +33,8 @@ pub(super) struct Offer {
     pub scopes: Vec<GrantScope>,
     pub made: Instant,
     pub until: Instant,
+    /// As long as it opens, it stands in no log.
+    pub _hidden: Passing,
 }
 
 /// What became of a link that somebody brought.
@@ -84,7 +87,10 @@ mod tests {
         let (links, token, made) = (LoginLinks::default(), Token::generate().unwrap(), Instant::now());
         let edge = Edge::new(TokenBook::default(), &[], &[], 10);
         let maker = Visitor::new(edge, HeaderMap::new());
-        links.offer(&token, Offer { maker, scopes: vec![GrantScope::Read], made, until: made + USUAL });
+        links.offer(
+            &token,
+            Offer { maker, scopes: vec![GrantScope::Read], made, until: made + USUAL, _hidden: token.hide_while() },
+        );
         (links, token, made)
     }
 

@@ -153,7 +153,7 @@ fn checked(grant: &Grant, wanted: WantedToken, butler: Option<ButlerName>, clock
         }
     };
     let ends = ends(&scopes, butler.is_some(), channels, endpoints)?;
-    Ok(NewToken { label, tenant, butler, scopes, ends, expires_at, browser: false })
+    Ok(NewToken { label, tenant, butler, scopes, ends, expires_at, browser: false, made_by: None })
 }
 
 /// The ends of channels that a new token shall speak for, checked.

@@ -20,7 +20,7 @@ use tokio::time::interval;
 use admin::Need;
 use base::task;
 
-use super::reply::{Answer, Reply};
+use super::reply::{Answer, PageError, Reply};
 use super::route::{Route, get};
 use super::visit::Visit;
 
@@ -65,7 +65,13 @@ pub(super) fn stream(events: mpsc::Receiver<Bytes>) -> Reply {
 
 /// Says `changed` whenever something happens in the household, or at one butler.
 async fn house(visit: &Visit, butler: Option<String>) -> Answer {
-    visit.grant(Need::Look)?;
+    let grant = visit.grant(Need::Look)?;
+    let own = grant.butler.as_ref().map(ToString::to_string);
+    if own.is_some() && butler.is_some() && own != butler {
+        return Err(PageError::nothing_here());
+    }
+    // Who sees one butler hears of that one, and of messages and deliveries nobody says whose they are.
+    let (butler, all) = (butler.or_else(|| own.clone()), own.is_none());
     let services = visit.supervisor().services();
     let (mut sessions, mut inbox, mut outbox) =
         (services.events.subscribe(), services.inbox.live(), services.outbox.live());
@@ -88,8 +94,8 @@ async fn house(visit: &Visit, butler: Option<String>) -> Answer {
                     Err(RecvError::Lagged(_)) => {}
                     Err(RecvError::Closed) => return,
                 },
-                told = inbox.recv() => if matches!(told, Err(RecvError::Closed)) { return },
-                told = outbox.recv() => if matches!(told, Err(RecvError::Closed)) { return },
+                told = inbox.recv(), if all => if matches!(told, Err(RecvError::Closed)) { return },
+                told = outbox.recv(), if all => if matches!(told, Err(RecvError::Closed)) { return },
                 _ = look.tick() => {}
             }
             tokio::time::sleep(GATHER).await;

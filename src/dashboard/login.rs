@@ -40,8 +40,11 @@ pub(super) async fn redeem(door: &Door<'_>, link: &str) -> Response<Body> {
         }
         wrong @ (Redeemed::Unknown | Redeemed::TooMany) => {
             let many = matches!(wrong, Redeemed::TooMany);
-            let peer = door.peer.map(|peer| peer.to_string());
-            tracing::warn!(peer, many, "a link that opens nothing was brought to the dashboard");
+            // Nobody fills the log with them.
+            if !many {
+                let peer = door.peer.map(|peer| peer.to_string());
+                tracing::warn!(peer, "a link that opens nothing was brought to the dashboard");
+            }
             let (status, why) = match many {
                 true => (StatusCode::TOO_MANY_REQUESTS, TOO_MANY),
                 false => (StatusCode::FORBIDDEN, USED_UP),

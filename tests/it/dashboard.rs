@@ -194,6 +194,11 @@ async fn what_is_written_in_the_browser_is_answered_there() {
     browser.sign_in(&household).await;
     browser.goto("/conversations").await;
     browser.types(true, "Message", "I weigh 82").await;
+    // Something happens meanwhile, and the writer moves on to the next field: what was written stays.
+    browser.does("keys", json!({"keys": "Tab"})).await;
+    asks(&daemon, "I weigh 81").await;
+    browser.does("waits", json!({})).await;
+    assert_eq!(browser.does("value", json!({"name": "Message"})).await["value"], "I weigh 82");
     browser.does("choose", json!({"name": "For", "value": "health"})).await;
     browser.press(true, "button", "Send").await;
     browser.sees("Noted, in the book of weights.").await;

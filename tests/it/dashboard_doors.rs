@@ -355,6 +355,13 @@ async fn a_browser_sees_what_its_maker_s_token_sees() {
             (answer.status().as_u16(), answer.text().await.expect("a page"))
         }
     };
+    // What another butler remembers is not to be had by naming one's own.
+    let ask = json!({"jsonrpc": "2.0", "id": 2, "method": "butlerd.project_list", "params": {"butler": "health"}});
+    let request = http().post(format!("http://{}/rpc", daemon.admin()));
+    let request = request.bearer_auth(token["token"].as_str().expect("a token")).json(&ask);
+    let refused: Value = request.send().await.expect("an answer").json().await.expect("JSON");
+    assert_eq!(refused["error"]["data"]["code"], "not_found", "{refused}");
+    assert_eq!(get("/live/butler/finance").await.0, 404);
     let (status, home) = get("/").await;
     assert!(status == 200 && home.contains("/butlers/health") && !home.contains("/butlers/finance"), "{home}");
     assert_eq!(get("/butlers/finance").await.0, 404);
@@ -362,4 +369,8 @@ async fn a_browser_sees_what_its_maker_s_token_sees() {
         let (status, page) = get(household_wide).await;
         assert!(status == 403 || !page.contains("Revoke"), "{household_wide}: {status}");
     }
+    // With the token that let it in the browser's session ends.
+    let (code, _, err) = household.cli(&["token", "revoke", token["id"].as_str().expect("an id")]);
+    assert_eq!(code, 0, "{err}");
+    assert_eq!(get("/").await.0, 401);
 }

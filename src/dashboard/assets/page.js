@@ -2,20 +2,29 @@
 "use strict";
 (() => {
   // Liveness: on `changed` the page asks for itself again and takes its `main`, at most once a second, and never while
-  // somebody writes, has marked a text or has a details box in use.
+  // somebody writes or has written, has marked a text, or is about to press a button of a list, which would move away.
   let wanted = false, last = 0, timer = 0, source = null;
+  const changed = (field) => {
+    if (field.type === "checkbox" || field.type === "radio") return field.checked !== field.defaultChecked;
+    if (field.tagName !== "SELECT") return field.value !== field.defaultValue;
+    return field.selectedIndex !== Math.max(0, [...field.options].findIndex((option) => option.defaultSelected));
+  };
   const busy = (main) => {
     const at = document.activeElement;
     const writes = at && main.contains(at) && /^(INPUT|TEXTAREA|SELECT)$/.test(at.tagName) && at.type !== "hidden";
     const marked = String(window.getSelection()).length > 0;
-    return writes || marked || document.querySelector("dialog[open]");
+    const written = [...main.querySelectorAll("input:not([type=hidden]), textarea, select")].some(changed);
+    const aims = main.querySelector("li form:hover, td form:hover, form:focus-within, form[data-sent]");
+    return writes || marked || written || aims || document.querySelector("dialog[open]");
   };
   const refresh = async () => {
     timer = 0;
     const main = document.getElementById("main");
     if (!main) return;
-    if (document.hidden || busy(main)) { wanted = true; return; }
-    wanted = false; last = Date.now();
+    wanted = document.hidden || !!busy(main);
+    document.body.classList.toggle("waits", wanted);
+    if (wanted) return;
+    last = Date.now();
     const address = new URL(location.href);
     address.searchParams.delete("did");
     let answer;
@@ -44,7 +53,8 @@
   const soon = () => { if (!timer) timer = setTimeout(refresh, Math.max(50, 1000 - (Date.now() - last))); };
   const connect = () => {
     const main = document.getElementById("main");
-    if (!main || !main.dataset.live || source) return;
+    // A browser opens six connections to one place, and each stream holds one: those of hidden pages are closed.
+    if (!main || !main.dataset.live || source || document.hidden) return;
     let lost = false;
     source = new EventSource(main.dataset.live);
     source.addEventListener("changed", soon);
@@ -53,18 +63,24 @@
       lost = true;
       document.body.classList.add("lost");
       // A refused stream is not tried again by the browser itself.
-      if (source.readyState === EventSource.CLOSED) { source = null; setTimeout(connect, 3000); }
+      if (source && source.readyState === EventSource.CLOSED) { source = null; soon(); setTimeout(connect, 3000); }
     });
   };
-  document.addEventListener("visibilitychange", () => { if (!document.hidden && wanted) soon(); });
-  document.addEventListener("focusout", () => { if (wanted) soon(); });
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden) {
+      source?.close(); source = null;
+      for (const list of document.querySelectorAll("[data-stream]")) { open.get(list)?.close(); open.delete(list); }
+    } else { connect(); streams(); soon(); }
+  });
+  for (const leaves of ["focusout", "pointerout"]) document.addEventListener(leaves, () => { if (wanted) soon(); });
 
   // Words that are written while one looks: a stream adds pieces to a list.
+  const open = new Map();
   const streams = () => {
     for (const list of document.querySelectorAll("[data-stream]")) {
-      if (list.dataset.open) continue;
-      list.dataset.open = "1";
+      if (open.has(list) || document.hidden) continue;
       const events = new EventSource(list.dataset.stream);
+      open.set(list, events);
       events.addEventListener("piece", (event) => {
         const box = document.createElement("template");
         box.innerHTML = event.data;
@@ -77,7 +93,7 @@
       events.addEventListener("over", () => { events.close(); soon(); });
       // The browser comes back by itself, but not where it was refused: while the daemon starts again, say.
       events.addEventListener("error", () => {
-        if (events.readyState === EventSource.CLOSED) setTimeout(() => { delete list.dataset.open; streams(); }, 3000);
+        if (events.readyState === EventSource.CLOSED) setTimeout(() => { open.delete(list); streams(); }, 3000);
       });
     }
   };

@@ -157,7 +157,11 @@ async fn rule(visit: &Visit) -> Answer {
         let given = visit.form.get(name).map(str::parse).transpose();
         given.map_err(|_| PageError::invalid(format!("{name} must be a whole number.")))
     };
-    let days = number("days")?.map(|days| jiff::SignedDuration::from_hours(24 * i64::from(days)));
+    let days = number("days")?;
+    if days.is_some_and(|days| !(1..=3650).contains(&days)) {
+        return Err(PageError::invalid("A rule ends after 1 to 3650 days, or with nothing there when it is ended."));
+    }
+    let days = days.map(|days| jiff::SignedDuration::from_hours(24 * i64::from(days)));
     let rule = NewStandingRule {
         description: visit.form.get("description").map(str::to_owned),
         max_uses: number("max_uses")?,

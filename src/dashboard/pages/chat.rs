@@ -73,6 +73,7 @@ async fn tell(
                     () = closing.cancelled() => return None,
                     news = &mut next => break news,
                     _ = gather.tick(), if talk.grown.is_some() => {
+                        visitor.grant(Need::Work).ok()?;
                         if let Some(piece) = talk.growing() {
                             sender.send(event("piece", None, &piece.0)).await.ok()?;
                         }
@@ -88,6 +89,7 @@ async fn tell(
             sender.send(event("over", None, "")).await.ok()?;
             return Some(());
         };
+        visitor.grant(Need::Work).ok()?;
         if let Some(piece) = talk.hear(news) {
             sender.send(event("piece", None, &piece.0)).await.ok()?;
         }

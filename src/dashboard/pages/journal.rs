@@ -62,7 +62,10 @@ async fn one(visit: &Visit) -> Answer {
         h2 { "Checkpoints" }
         @match &checkpoints { Ok(all) => (checkpoints_of(visit, all)), Err(why) => (not_now(why)) }
     };
-    Ok(View::new(format!("The journal of {name}"), body).live(format!("butler/{name}")).into())
+    let view = View::new(format!("The journal of {name}"), body);
+    // What is taken in is what was looked at: with an edit to decide on the page stays as it is.
+    let still = edits.as_ref().is_ok_and(Vec::is_empty);
+    Ok(if still { view.live(format!("butler/{name}")).into() } else { view.into() })
 }
 
 /// What somebody edited: shown whole, taken in with one press, by the hashes of what was shown.

@@ -131,7 +131,10 @@ fn secret_table(visit: &Visit, all: &[SecretName]) -> Markup {
 async fn store_secret(visit: &Visit) -> Answer {
     let field =
         |name: &str| visit.form.get(name).ok_or_else(|| PageError::invalid("A secret needs a name and a value."));
-    let (name, value) = (field("name")?.to_owned(), Sealed::from(field("value")?.to_owned()));
+    field("value")?;
+    // As it was typed: a blank at an end may belong to it.
+    let value = visit.form.raw("value").unwrap_or_default();
+    let (name, value) = (field("name")?.to_owned(), Sealed::from(value.to_owned()));
     visit.calls.secret_set(&visit.ext, name, value).await?;
     Ok(Reply::Go { to: "/secrets".to_owned(), did: Did::Stored })
 }

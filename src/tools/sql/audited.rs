@@ -1,5 +1,7 @@
 //! Audit rows for people: the newest first, page by page back in time.
 
+use std::time::{Duration, Instant};
+
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -46,10 +48,11 @@ pub struct AuditedCalls {
     pub seen_from: Option<Timestamp>,
 }
 
-/// The first stretch of time that is looked at; each next one is four times as long.
+/// The first stretch of time that is looked at; each next one is four times as long, up to the longest.
 const FIRST: SignedDuration = SignedDuration::from_hours(1);
-/// With so many stretches all that there is was looked at: a hundred and fifty years.
-const STRETCHES: u32 = 11;
+const LONGEST: SignedDuration = SignedDuration::from_hours(24 * 14);
+/// So long one page looks. Where a filter finds little, the next page goes on.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A butler's calls before `before` (with an id: before that row among those of the same time), at most so many. Time is
 /// walked back in growing stretches, so that a page costs the same wherever it lies.
@@ -69,9 +72,11 @@ pub async fn audited(
            AND ($7::text IS NULL OR outcome = $7)
          ORDER BY called_at DESC, id DESC LIMIT $8"
     );
+    let older = format!("SELECT FROM \"{schema}\".tool_calls WHERE tenant_id = $1 AND called_at < $2 LIMIT 1");
     let mut found = AuditedCalls::default();
     let (mut upper, mut upper_id, mut span) = (before, id, FIRST);
-    for _ in 0..STRETCHES {
+    let begun = Instant::now();
+    loop {
         let lower = upper.saturating_sub(span).unwrap_or(Timestamp::MIN);
         let left = most - i64::try_from(found.calls.len()).unwrap_or(most);
         let rows = lease
@@ -86,8 +91,14 @@ pub async fn audited(
             found.seen_from = found.calls.last().map(|call| call.called_at);
             return Ok(found);
         }
-        (upper, upper_id, span) = (lower, i64::MIN, span.saturating_mul(4));
+        (upper, upper_id, span) = (lower, i64::MIN, span.saturating_mul(4).min(LONGEST));
+        let older = lease.read(&older, &[&tenant.as_str(), &upper]).await;
+        if older.map_err(StoreError::query("reading the audit"))?.is_empty() {
+            return Ok(found);
+        }
+        if begun.elapsed() >= PATIENCE {
+            found.seen_from = Some(upper);
+            return Ok(found);
+        }
     }
-    found.seen_from = None;
-    Ok(found)
 }

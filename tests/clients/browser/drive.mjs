@@ -98,6 +98,8 @@ const commands = {
   keys: ({ keys }) => page.keyboard.press(keys),
   sees: ({ text }) => page.getByText(text, { exact: false }).first().waitFor(),
   sees_no: ({ text }) => page.getByText(text, { exact: false }).first().waitFor({ state: "hidden" }),
+  waits: () => page.locator("body.waits").waitFor(),
+  value: async ({ name }) => ({ value: await page.getByRole("textbox", { name }).first().inputValue() }),
   look,
   text: async () => ({ url: page.url(), text: await page.locator("body").innerText(), problems: taken() }),
   links: async () => ({ links: await page.evaluate(() => [...document.querySelectorAll("a[href]")].map((a) => new URL(a.href)).filter((u) => u.origin === location.origin).map((u) => u.pathname + u.search)) }),
