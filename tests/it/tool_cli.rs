@@ -38,7 +38,7 @@ fn help_and_version_are_commands() {
         (done.status.code().unwrap_or(-1), text(done.stdout), text(done.stderr))
     };
     let (code, out, err) = cli(&["help"]);
-    assert!(code == 0 && out.contains("Every day:\n  status"), "{out}{err}");
+    assert!(code == 0 && out.contains("Every day:\n  open"), "{out}{err}");
     assert_eq!(cli(&["--help"]).1, out);
     let (code, of_tool, _) = cli(&["help", "tool"]);
     assert!(code == 0 && of_tool.contains("Call a butler's tool"), "{of_tool}");
