@@ -1,5 +1,7 @@
 //! Conversations for people: who said what, on all channels; and the chat, from wherever a person types.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use jiff::Timestamp;
 use jsonrpsee::Extensions;
@@ -13,7 +15,7 @@ use super::rights::{self, Need};
 use super::rpc::{Rpc, limited};
 use super::visitor::may;
 use access::{Grant, Holder};
-use conversation::{Browser, Direction, Page, Seen};
+use conversation::{ConversationPages, Direction, Page, PageEntry};
 use inbox::{Following, SWITCHBOARD};
 
 const MOST: u32 = 200;
@@ -107,9 +109,9 @@ pub struct SaidRow {
     pub said_at: Timestamp,
 }
 
-impl From<Seen> for SaidRow {
-    fn from(seen: Seen) -> Self {
-        let said = seen.entry;
+impl From<PageEntry> for SaidRow {
+    fn from(row: PageEntry) -> Self {
+        let said = row.entry;
         Self {
             id: said.delivery_id.unwrap_or(said.request_id),
             inbound: said.direction == Direction::In,
@@ -156,8 +158,12 @@ fn own_thread(grant: &Grant, entries: &[SaidRow]) -> Option<String> {
 }
 
 impl Rpc {
-    fn said(&self) -> Browser {
-        self.supervisor.services().inbox.conversation().browser()
+    /// The log, for whoever may look at what all butlers said, and how many entries a page has.
+    fn said(&self, ext: &Extensions, limit: Option<u32>) -> Result<(Arc<Grant>, ConversationPages, i64), Failure> {
+        let grant = may(ext, Need::Look)?;
+        rights::check_butler(&grant, SWITCHBOARD)?;
+        let pages = self.supervisor.services().inbox.conversation().pages();
+        Ok((grant, pages, i64::from(limited(limit, USUAL, MOST)?)))
     }
 
     /// What becomes of a message of the chat, from its beginning. Scope `tools`.
@@ -175,10 +181,8 @@ impl ConversationsApiServer for Rpc {
         before: Option<i64>,
         limit: Option<u32>,
     ) -> Result<ConversationPage, Failure> {
-        let grant = may(ext, Need::Look)?;
-        rights::check_butler(&grant, SWITCHBOARD)?;
-        let most = i64::from(limited(limit, USUAL, MOST)?);
-        Ok(self.said().conversations(&grant.tenant, before, most).await?.into())
+        let (grant, pages, most) = self.said(ext, limit)?;
+        Ok(pages.conversations(&grant.tenant, before, most).await?.into())
     }
 
     async fn conversations_show(
@@ -188,13 +192,10 @@ impl ConversationsApiServer for Rpc {
         before: Option<i64>,
         limit: Option<u32>,
     ) -> Result<ConversationPage, Failure> {
-        let grant = may(ext, Need::Look)?;
-        rights::check_butler(&grant, SWITCHBOARD)?;
-        let most = i64::from(limited(limit, USUAL, MOST)?);
-        let found = self.said().conversation(&grant.tenant, id, before, most).await?;
+        let (grant, pages, most) = self.said(ext, limit)?;
+        let found = pages.conversation(&grant.tenant, id, before, most).await?;
         let unknown = || Failure::new("not_found", format!("Nothing of the id {id} was said in any conversation."));
-        let (_, page) = found.ok_or_else(unknown)?;
-        let page = ConversationPage::from(page);
+        let page = ConversationPage::from(found.ok_or_else(unknown)?);
         Ok(ConversationPage { thread: own_thread(&grant, &page.entries), ..page })
     }
 
@@ -205,10 +206,8 @@ impl ConversationsApiServer for Rpc {
         before: Option<i64>,
         limit: Option<u32>,
     ) -> Result<ConversationPage, Failure> {
-        let grant = may(ext, Need::Look)?;
-        rights::check_butler(&grant, SWITCHBOARD)?;
-        let most = i64::from(limited(limit, USUAL, MOST)?);
-        Ok(self.said().with_contact(&grant.tenant, contact, before, most).await?.into())
+        let (grant, pages, most) = self.said(ext, limit)?;
+        Ok(pages.with_contact(&grant.tenant, contact, before, most).await?.into())
     }
 
     async fn conversations_search(
@@ -218,14 +217,12 @@ impl ConversationsApiServer for Rpc {
         before: Option<i64>,
         limit: Option<u32>,
     ) -> Result<ConversationPage, Failure> {
-        let grant = may(ext, Need::Look)?;
-        rights::check_butler(&grant, SWITCHBOARD)?;
-        let most = i64::from(limited(limit, USUAL, MOST)?);
+        let (grant, pages, most) = self.said(ext, limit)?;
         let text = base::text::clean(text.trim());
         if text.is_empty() || text.len() > LONGEST {
             return Err(Failure::invalid(format!("Search for a text of 1 to {LONGEST} bytes.")));
         }
-        Ok(self.said().search(&grant.tenant, &text, before, most).await?.into())
+        Ok(pages.search(&grant.tenant, &text, before, most).await?.into())
     }
 
     async fn conversations_write(

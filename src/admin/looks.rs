@@ -22,6 +22,9 @@ use tools::{Effect, Reply};
 /// What may be asked of a butler's tools by who may only look: they change nothing, ask nobody outside, and answer what a
 /// page of the household shows.
 const LOOKS: &[&str] = &[
+    "backfill_list",
+    "connector_list",
+    "contact_identity_list",
     "council_question",
     "council_questions",
     "memory_get",
@@ -30,6 +33,7 @@ const LOOKS: &[&str] = &[
     "memory_stats",
     "memory_why",
     "notes_list",
+    "triage_rule_list",
 ];
 
 /// Looking at a butler.
@@ -39,7 +43,8 @@ pub trait LooksApi {
     #[method(name = "skill_list", param_kind = map, with_extensions)]
     async fn skill_list(&self, butler: String) -> Result<Vec<SkillInfo>, Failure>;
 
-    /// What one of the tools answers that show memories, notes and the council; no other is asked. Scope `read`.
+    /// What one of the tools answers that show memories, notes, the council, people, rules and connectors; no other is
+    /// asked. Scope `read`.
     #[method(name = "tool_look", param_kind = map, with_extensions)]
     async fn tool_look(&self, butler: String, tool: String, args: Option<Map<String, Value>>)
     -> Result<Value, Failure>;

@@ -78,11 +78,13 @@ fn launched(url: &str) -> bool {
             .prefix("butlerd-open-")
             .suffix(".html")
             .permissions(Permissions::from_mode(0o600))
-            .tempfile_in(dir)?;
+            .tempfile_in(&dir)?;
         // The link is made of an address and characters that mean nothing in HTML.
         write!(file, "<!doctype html><title>butlerd</title><meta http-equiv=\"refresh\" content=\"0;url={url}\">")?;
-        // The browser reads it after this program has gone. What it holds is worth nothing a minute later.
-        file.into_temp_path().keep().map_err(|e| e.error)
+        // The browser reads it after this program has gone. What it holds is worth nothing a minute later, and the next one
+        // takes its place.
+        let page = dir.join(".butlerd-open.html");
+        file.persist(&page).map(|_| page).map_err(|e| e.error)
     };
     let Ok(page) = write() else { return false };
     let quiet = || Stdio::null();

@@ -18,8 +18,8 @@
 //! messages of which a part was handed to it, and what it said itself. A message may become its concern after later
 //! ones were said; so a butler reads on by a number of its own of the same sequence, which [`Placed::place`] is.
 
-mod browse;
 mod lane;
+mod pages;
 mod reference;
 mod sql;
 
@@ -32,10 +32,10 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-pub use browse::{Browser, Page};
 pub use lane::{Lane, bounded, joined};
+pub use pages::{ConversationPages, Page};
 pub use reference::{NoReference, Reference};
-pub use sql::{Direction, Entry, MESSAGE_TEXT, OLD, Placed, Seen, written_to};
+pub use sql::{Direction, Entry, MESSAGE_TEXT, OLD, PageEntry, Placed, written_to};
 
 use base::{RequestId, TenantId};
 use store::{Database, Lease, StoreError};
@@ -126,8 +126,8 @@ impl ConversationLog {
     }
 
     /// The log for people.
-    pub fn browser(&self) -> Browser {
-        Browser::new(self.db.clone())
+    pub fn pages(&self) -> ConversationPages {
+        ConversationPages::new(self.db.clone())
     }
 
     /// A butler's view of the log, for its modules.

@@ -261,7 +261,7 @@ pub(super) async fn texts(
 store::row! {
     /// An entry as people page through them, from the newest back.
     #[derive(Clone, PartialEq, Debug)]
-    pub struct Seen {
+    pub struct PageEntry {
         /// In the order of writing; what is older has a smaller one.
         pub seq: i64,
         pub entry: Entry = |row| row.into(),
@@ -292,7 +292,7 @@ pub(super) async fn last_of_lanes(
     tenant: &TenantId,
     window: &Window,
     most: i64,
-) -> Result<Vec<Seen>, StoreError> {
+) -> Result<Vec<PageEntry>, StoreError> {
     let sql = format!(
         "SELECT c.seq, {COLUMNS} FROM shared.conversation c
          WHERE c.tenant_id = $1 AND c.seq >= $2 AND c.seq < $3
@@ -301,7 +301,7 @@ pub(super) async fn last_of_lanes(
          ORDER BY c.seq DESC LIMIT $4"
     );
     let rows = lease.read(&sql, &[&tenant.as_str(), &window.low, &window.before, &most]).await.map_err(failed())?;
-    Ok(rows.iter().map(Seen::from).collect())
+    Ok(rows.iter().map(PageEntry::from).collect())
 }
 
 /// What in this window says this, the newest first. `like` is a pattern of `ILIKE`.
@@ -311,7 +311,7 @@ pub(super) async fn saying(
     window: &Window,
     like: &str,
     most: i64,
-) -> Result<Vec<Seen>, StoreError> {
+) -> Result<Vec<PageEntry>, StoreError> {
     let sql = format!(
         "SELECT c.seq, {COLUMNS} FROM shared.conversation c
          WHERE c.tenant_id = $1 AND c.seq >= $2 AND c.seq < $3
@@ -321,7 +321,7 @@ pub(super) async fn saying(
     let params: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
         [&tenant.as_str(), &window.low, &window.before, &like, &most];
     let rows = lease.read(&sql, &params).await.map_err(failed())?;
-    Ok(rows.iter().map(Seen::from).collect())
+    Ok(rows.iter().map(PageEntry::from).collect())
 }
 
 /// The conversation that an entry belongs to.
@@ -338,13 +338,13 @@ pub(super) async fn of_lane(
     lane: &Lane,
     before: i64,
     most: i64,
-) -> Result<Vec<Seen>, StoreError> {
+) -> Result<Vec<PageEntry>, StoreError> {
     let sql = format!(
         "SELECT c.seq, {COLUMNS} FROM shared.conversation c
          WHERE c.tenant_id = $1 AND c.lane = $2 AND c.seq < $3 ORDER BY c.seq DESC LIMIT $4"
     );
     let rows = lease.read(&sql, &[&tenant.as_str(), &lane.0, &before, &most]).await.map_err(failed())?;
-    Ok(rows.iter().map(Seen::from).collect())
+    Ok(rows.iter().map(PageEntry::from).collect())
 }
 
 /// What was said to a contact, or by one, on all channels before `before`, the newest first.
@@ -354,11 +354,11 @@ pub(super) async fn of_contact(
     contact: Uuid,
     before: i64,
     most: i64,
-) -> Result<Vec<Seen>, StoreError> {
+) -> Result<Vec<PageEntry>, StoreError> {
     let sql = format!(
         "SELECT c.seq, {COLUMNS} FROM shared.conversation c
          WHERE c.tenant_id = $1 AND c.contact_id = $2 AND c.seq < $3 ORDER BY c.seq DESC LIMIT $4"
     );
     let rows = lease.read(&sql, &[&tenant.as_str(), &contact, &before, &most]).await.map_err(failed())?;
-    Ok(rows.iter().map(Seen::from).collect())
+    Ok(rows.iter().map(PageEntry::from).collect())
 }

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use access::{Edge, PageAddress, Peer, Refusal};
+use access::{Edge, PageAddress, Peer};
 use admin::{Rpc, Site, SiteParts, Visitor};
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -199,11 +199,4 @@ fn other_method(allowed: &'static str) -> Response<Body> {
     let mut response = outside(&PageError::new(StatusCode::METHOD_NOT_ALLOWED, "This is not done here."));
     response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
     response
-}
-
-/// Why nobody may come in, for other files of this crate.
-impl From<Refusal> for PageError {
-    fn from(refusal: Refusal) -> Self {
-        PageError::from(&refusal)
-    }
 }

@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use crate::approvals::household as with_a_vault;
+use crate::inbound::{ingest, message};
 use crate::support::browser::{Browser, login_link};
+use crate::support::pages::PLACES;
 use crate::support::{Daemon, Household, eventually, http, model};
 use testkit::model::ScriptedModel;
 
@@ -80,30 +82,17 @@ async fn each_page_is_whole_at_each_width_in_each_light() {
         .text()
         .await
         .expect("said");
+    // Strangers write what would run if any page took it for markup.
+    for (n, evil) in
+        ["<script>alert(1)</script>", "\"><img src=x onerror=alert(2)>", "'><svg onload=alert(3)>"].iter().enumerate()
+    {
+        let mut envelope = message(&format!("e{n}"), evil, evil);
+        envelope["sender"]["identity"] = json!(evil);
+        let (status, accepted) = ingest(&daemon, &envelope).await;
+        assert_eq!(status, 202, "{accepted}");
+    }
     let paths = crawl(&mut browser).await;
-    let places = [
-        "/",
-        "/sessions",
-        "/approvals",
-        "/inbox",
-        "/conversations",
-        "/schedules",
-        "/memory",
-        "/costs",
-        "/council",
-        "/journal",
-        "/projects",
-        "/people",
-        "/deliveries",
-        "/connectors",
-        "/rules",
-        "/notes",
-        "/secrets",
-        "/settings",
-        "/audit",
-        "/undo",
-    ];
-    for place in places {
+    for place in PLACES {
         assert!(paths.iter().any(|path| kind(path) == place), "{place} is not reached: {paths:?}");
     }
     let shots = std::env::var("BUTLERD_TEST_SHOTS").ok();
@@ -169,11 +158,11 @@ async fn a_session_is_seen_as_it_happens_and_killed_from_its_page() {
     let Some(mut browser) = Browser::start(&daemon).await else { return };
     browser.sign_in(&household).await;
     browser.goto("/").await;
-    browser.sees("nobody is at work").await;
+    browser.sees("no session is running").await;
     let started = daemon.mcp("health");
     let ended = tokio::spawn(async move { started.call("trigger", json!({"prompt": "wait here"})).await });
     // The first page tells of it by itself.
-    browser.sees("one session runs").await;
+    browser.sees("one session is running").await;
     browser.press(false, "link", "wait here").await;
     browser.sees("starts").await;
     browser.press(true, "button", "Kill this session").await;

@@ -4,33 +4,8 @@ use serde_json::{Value, json};
 
 use crate::doors::{BAD_HOSTS, BAD_ORIGINS, raw};
 use crate::inbound::{ended, ingest, message};
-use crate::support::pages::Page;
-use crate::support::{Daemon, Household, eventually, http, model};
-
-/// Places that everybody knows.
-const PLACES: [&str; 21] = [
-    "/",
-    "/sessions",
-    "/approvals",
-    "/inbox",
-    "/conversations",
-    "/schedules",
-    "/memory",
-    "/costs",
-    "/council",
-    "/journal",
-    "/projects",
-    "/people",
-    "/deliveries",
-    "/connectors",
-    "/rules",
-    "/notes",
-    "/secrets",
-    "/settings",
-    "/audit",
-    "/undo",
-    "/butlers/health",
-];
+use crate::support::pages::{PLACES, Page};
+use crate::support::{Daemon, Household, http, model};
 
 fn admin_port(daemon: &Daemon) -> u16 {
     daemon.admin().rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port")
@@ -112,7 +87,6 @@ async fn a_link_signs_in_once_and_a_session_ends_at_once() {
     // Whatever happens next ends its stream.
     daemon.mcp("health").ok("status", json!({})).await;
     let _ = daemon.mcp("health").call("trigger", json!({"prompt": "x"})).await;
-    eventually("the stream ends", || async { Ok::<(), String>(()) }).await;
     while let Ok(Some(_)) = live.chunk().await {}
     // Guessing is slowed down.
     let mut codes = Vec::new();
@@ -290,21 +264,9 @@ async fn what_a_stranger_writes_stays_text_on_every_page() {
         envelope["payload"]["subject"] = json!(fields[4]);
         envelope["control"]["pinned_target"] = json!("health");
         let (status, accepted) = ingest(&daemon, &envelope).await;
-        if status == 202 {
-            ids.push(accepted["request_id"].as_str().expect("an id").to_owned());
-            written.extend(fields.iter().cloned());
-        }
-        // An evil field that is refused at the door reaches no page either.
-        if status != 202 {
-            let mut plain = message(&format!("p{n}"), &format!("p{n}"), &fields[0]);
-            plain["control"]["pinned_target"] = json!("health");
-            let (status, accepted) = ingest(&daemon, &plain).await;
-            assert!([202, 429].contains(&status), "{accepted}");
-            if status == 202 {
-                ids.push(accepted["request_id"].as_str().expect("an id").to_owned());
-            }
-            written.extend(fields);
-        }
+        assert_eq!(status, 202, "{accepted}");
+        ids.push(accepted["request_id"].as_str().expect("an id").to_owned());
+        written.extend(fields);
     }
     assert!(written.len() >= 200, "{}", written.len());
     for id in ids.iter().take(3) {
@@ -367,7 +329,8 @@ async fn a_browser_sees_what_its_maker_s_token_sees() {
     assert_eq!(get("/butlers/finance").await.0, 404);
     for household_wide in ["/secrets", "/settings"] {
         let (status, page) = get(household_wide).await;
-        assert!(status == 403 || !page.contains("Revoke"), "{household_wide}: {status}");
+        assert!(status == if household_wide == "/secrets" { 403 } else { 200 }, "{household_wide}: {status}");
+        assert!(!page.contains("Revoke") && !page.contains("butlerd.toml"), "{household_wide}: {page}");
     }
     // With the token that let it in the browser's session ends.
     let (code, _, err) = household.cli(&["token", "revoke", token["id"].as_str().expect("an id")]);

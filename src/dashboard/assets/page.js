@@ -28,7 +28,7 @@
     const address = new URL(location.href);
     address.searchParams.delete("did");
     let answer;
-    try { answer = await fetch(address, { headers: { "hx-request": "true" }, cache: "no-store" }); } catch { wanted = true; return; }
+    try { answer = await fetch(address, { cache: "no-store" }); } catch { wanted = true; return; }
     if (answer.status === 401) { location.reload(); return; }
     if (!answer.ok) return;
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");

@@ -161,11 +161,12 @@ async fn rule(visit: &Visit) -> Answer {
     if days.is_some_and(|days| !(1..=3650).contains(&days)) {
         return Err(PageError::invalid("A rule ends after 1 to 3650 days, or with nothing there when it is ended."));
     }
-    let days = days.map(|days| jiff::SignedDuration::from_hours(24 * i64::from(days)));
+    let end = |days: i32| visit.now.at.checked_add(jiff::SignedDuration::from_hours(24 * i64::from(days)));
+    let expires_at = days.map(end).transpose().map_err(|e| PageError::invalid(e.to_string()))?;
     let rule = NewStandingRule {
         description: visit.form.get("description").map(str::to_owned),
         max_uses: number("max_uses")?,
-        expires_at: days.and_then(|days| visit.now.at.checked_add(days).ok()),
+        expires_at,
         any: visit.form.iter().filter_map(|(name, _)| name.strip_prefix("any.")).map(str::to_owned).collect(),
         also_influenced_by: Vec::new(),
     };

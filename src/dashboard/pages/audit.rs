@@ -100,10 +100,10 @@ fn card(visit: &Visit, call: &UndoableCall) -> Markup {
             @if let Some(at) = call.begun_at { " · being taken back since " (visit.now.when(at)) }
         }
         @if let Some(why) = &call.why { (note(Tone::Warn, &html! { (why) })) }
-        (visit.button(&format!("/undo/{}", call.call), "Take it back", "danger", &[]))
+        (visit.button(&format!("/undo/{}", call.call), "Undo", "danger", &[]))
         @if let Some(session) = call.session_id {
             a href={ "/sessions/" (session) } { "Its session" } " "
-            (visit.button(&format!("/undo-session/{session}"), "Take back all of that session", "plain", &[]))
+            (visit.button(&format!("/undo-session/{session}"), "Undo all of that session", "plain", &[]))
         }
     }
 }
@@ -130,7 +130,7 @@ fn done(visit: &Visit, undone: &Undone) -> crate::reply::Reply {
             } }
         } }
         @if let Some(undo) = &undone.undo {
-            p { "This can be taken back itself: " } (visit.button(&format!("/undo/{undo}"), "Take that back", "danger", &[]))
+            p { "This undo can be undone: " } (visit.button(&format!("/undo/{undo}"), "Undo that", "danger", &[]))
         }
         @if !undone.left.is_empty() { (note(Tone::Warn, &html! { "No way back is known of: " (undone.left.join(", ")) })) }
         @if let Some(why) = &undone.stopped { (note(Tone::Bad, &html! { (why) })) }

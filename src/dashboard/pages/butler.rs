@@ -1,14 +1,15 @@
 //! One butler: who it is, how it is, what it does and can do, and a way to give it work.
 
 use admin::calls::{HouseApiServer, LooksApiServer, SchedulesApiServer, SessionsApiServer, WorkApiServer};
-use admin::{Failure, ScheduleRow, SkillInfo, ToolInfo};
+use admin::{ScheduleRow, SkillInfo, ToolInfo};
 use butler::ButlerStatus;
 use maud::{Markup, html};
 use modules::Health;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::json;
 use sessions::ModelState;
 
+use super::answers::{look, not_now};
 use super::{sessions as shown, tools};
 use crate::parts::{Tone, badge, count, crumbs, empty, line, note, said, toned, unavailable};
 use crate::reply::{Answer, Did, PageError, Reply, View};
@@ -44,7 +45,7 @@ async fn show(visit: &Visit) -> Answer {
     let (sessions, schedules, notes, skills, tools) = tokio::join!(
         calls.sessions_list(ext, Some(own()), Some(SHOWN)),
         calls.schedule_list(ext, Some(own()), None),
-        calls.tool_look(ext, own(), "notes_list".to_owned(), None),
+        look::<Vec<Note>>(visit, name, "notes_list", json!({})),
         calls.skill_list(ext, own()),
         calls.tool_list(ext, own()),
     );
@@ -89,11 +90,6 @@ async fn show(visit: &Visit) -> Answer {
 async fn status_of(visit: &Visit, name: &str) -> Result<ButlerStatus, PageError> {
     let house = visit.calls.status(&visit.ext).await?;
     house.butlers.into_iter().find(|butler| butler.name == name).ok_or_else(PageError::nothing_here)
-}
-
-/// What can't be read just now.
-pub(super) fn not_now(why: &Failure) -> Markup {
-    note(Tone::Warn, &html! { (why.message) })
 }
 
 /// What keeps it from its work.
@@ -197,11 +193,10 @@ fn schedules_of(visit: &Visit, rows: &[ScheduleRow]) -> Markup {
     }
 }
 
-fn notes_of(visit: &Visit, all: &Value) -> Markup {
-    let notes: Vec<Note> = Deserialize::deserialize(all).unwrap_or_default();
+fn notes_of(visit: &Visit, notes: &[Note]) -> Markup {
     html! {
         @if notes.is_empty() { (empty("It has noted nothing for its later sessions.")) }
-        ul.rows { @for note in &notes { li {
+        ul.rows { @for note in notes { li {
             "[" (note.note_id) "] " (note.note)
             div.dim { "behind it: " (note.trust)
                 @if !note.told_to_sessions { ", not told to sessions" } ", " (visit.now.when(note.created_at))

@@ -6,11 +6,12 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::switchboard::{act, list as rows, not_now};
+use super::answers::{act, look, not_now};
 use crate::parts::{Tone, badge, count, empty, line, pretty, toned};
 use crate::reply::{Answer, Did, PageError, Reply, View};
 use crate::route::{Route, get, post};
 use crate::visit::Visit;
+use inbox::SWITCHBOARD;
 
 pub(crate) const ROUTES: &[Route] = &[
     get("/connectors", |visit| Box::pin(list(visit))),
@@ -50,8 +51,10 @@ struct Backfill {
 }
 
 async fn list(visit: &Visit) -> Answer {
-    let (connectors, jobs) =
-        tokio::join!(rows::<Connector>(visit, "connector_list"), rows::<Backfill>(visit, "backfill_list"));
+    let (connectors, jobs) = tokio::join!(
+        look::<Vec<Connector>>(visit, SWITCHBOARD, "connector_list", json!({})),
+        look::<Vec<Backfill>>(visit, SWITCHBOARD, "backfill_list", json!({}))
+    );
     let body = html! {
         @match &connectors {
             Ok(connectors) => (table(visit, connectors)),
@@ -92,7 +95,7 @@ fn table(visit: &Visit, connectors: &[Connector]) -> Markup {
             @if let Some(version) = &one.version { dt { "Version" } dd { (line(version, 60)) } }
         }
         @if one.liveness != "disconnected" {
-            (visit.button("/connectors/disconnect", "Sign it off", "danger",
+            (visit.button("/connectors/disconnect", "Disconnect", "danger",
                 &[("connector_type", &one.connector_type), ("endpoint_identity", &one.endpoint_identity)]))
         }
     } } } }
@@ -142,7 +145,7 @@ fn work(visit: &Visit, job: &Backfill) -> Markup {
             (visit.button(&at, "End", "danger", &[("do", "cancel")]))
         }
         "paused" => {
-            (visit.button(&at, "Go on", "", &[("do", "resume")]))
+            (visit.button(&at, "Resume", "", &[("do", "resume")]))
             (visit.button(&at, "End", "danger", &[("do", "cancel")]))
         }
         _ => span.dim { "–" },
@@ -154,7 +157,7 @@ async fn disconnect(visit: &Visit) -> Answer {
         visit.form.get(name).ok_or_else(|| PageError::invalid("The form does not say which connector is meant."))
     };
     let args = json!({"connector_type": field("connector_type")?, "endpoint_identity": field("endpoint_identity")?});
-    act(visit, "connector_disconnect", args).await?;
+    act(visit, SWITCHBOARD, "connector_disconnect", args).await?;
     Ok(Reply::Go { to: "/connectors".to_owned(), did: Did::Changed })
 }
 
@@ -166,6 +169,6 @@ async fn change(visit: &Visit) -> Answer {
         Some("cancel") => ("backfill_cancel", Did::Cancelled),
         _ => return Err(PageError::invalid("The form does not say what to do with the job.")),
     };
-    act(visit, tool, json!({"job_id": job})).await?;
+    act(visit, SWITCHBOARD, tool, json!({"job_id": job})).await?;
     Ok(Reply::Go { to: "/connectors".to_owned(), did })
 }

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::memory_parts::look;
+use super::answers::look;
 use crate::parts::{Tone, badge, crumbs, empty, line, note, said, toned, unavailable};
 use crate::reply::{Answer, PageError, View};
 use crate::route::{Route, get};
@@ -20,6 +20,14 @@ pub(crate) const ROUTES: &[Route] =
 
 /// As many questions as the council lists.
 const SHOWN: u32 = 100;
+
+/// What the council lists.
+#[derive(Deserialize)]
+struct Asked {
+    questions: Vec<Brief>,
+    episodes_waiting: i64,
+    episodes_refused: i64,
+}
 
 /// A question in the list.
 #[derive(Deserialize)]
@@ -52,8 +60,7 @@ struct Question {
 struct Place {
     member: Option<String>,
     mean: Option<f64>,
-    #[serde(default)]
-    rankings: u64,
+    rankings: Option<u64>,
 }
 
 /// What one model did.
@@ -78,14 +85,13 @@ async fn councils(visit: &Visit) -> Result<Vec<String>, PageError> {
 }
 
 async fn list(visit: &Visit) -> Answer {
-    let (mut asked, mut down, mut waiting, mut refused) = (Vec::new(), Vec::new(), 0, 0);
+    let (mut asked, mut down, mut episodes) = (Vec::new(), Vec::new(), Vec::new());
     let names = councils(visit).await?;
     for butler in &names {
-        match look::<Value>(visit, butler, "council_questions", json!({ "limit": SHOWN })).await {
+        match look::<Asked>(visit, butler, "council_questions", json!({ "limit": SHOWN })).await {
             Ok(answer) => {
-                asked.extend(Vec::<Brief>::deserialize(&answer["questions"]).unwrap_or_default());
-                waiting += answer["episodes_waiting"].as_i64().unwrap_or(0);
-                refused += answer["episodes_refused"].as_i64().unwrap_or(0);
+                asked.extend(answer.questions);
+                episodes.push((answer.episodes_waiting, answer.episodes_refused));
             }
             Err(why) => down.push(admin::Unavailable { butler: butler.clone(), reason: why.message }),
         }
@@ -94,7 +100,7 @@ async fn list(visit: &Visit) -> Answer {
         (unavailable(&down))
         @if names.is_empty() { (empty("There is no council. Switch it on with: butlerd council init MODEL MODEL")) }
         @else if asked.is_empty() && down.is_empty() { (empty("The council was asked nothing yet. Ask it: butlerd council ask \"…\"")) }
-        @if waiting + refused > 0 {
+        @for (waiting, refused) in episodes.iter().filter(|(waiting, refused)| waiting + refused > 0) {
             (note(Tone::Warn, &html! { (waiting) " episodes wait for the knowledge graph, which has refused " (refused) "." }))
         }
         ul.cards { @for question in &asked { li { (brief(visit, question)) } } }
@@ -168,7 +174,7 @@ fn ranking(question: &Question) -> Markup {
                 td.num { (n + 1) }
                 td.grow { (place.member.as_deref().unwrap_or("unknown")) }
                 td.num { @match place.mean { Some(mean) => (format!("{mean:.2}")), None => span.dim { "not ranked" } } }
-                td.num { (place.rankings) }
+                td.num { @match place.rankings { Some(n) => (n), None => span.dim { "unknown" } } }
             } } }
         } }
     }

@@ -125,12 +125,12 @@ fn hands(visit: &Visit, row: &DeliveryView) -> Markup {
         @match row.state.as_str() {
             "unknown" => section.card aria-labelledby="hands" {
                 h2 #hands { "Did it arrive?" }
-                p { "Nobody knows. Look on the other side, then say so; sent once more it may be there twice." }
+                p { "Nobody knows. Look on the other side, then say so; sent again it may arrive twice." }
                 (visit.button(&format!("{at}/resolve"), "It arrived", "main", &[("arrived", "yes")]))
-                (visit.button(&format!("{at}/resolve"), "It did not: send it once more", "", &[("arrived", "no")]))
+                (visit.button(&format!("{at}/resolve"), "It did not: send it again", "", &[("arrived", "no")]))
             },
-            "failed" | "dead" => (visit.button(&format!("{at}/retry"), "Send once more", "main", &[])),
-            "pending" | "deferred" | "waiting" => (visit.button(&format!("{at}/cancel"), "Call it off", "danger", &[])),
+            "failed" | "dead" => (visit.button(&format!("{at}/retry"), "Send again", "main", &[])),
+            "pending" | "deferred" | "waiting" => (visit.button(&format!("{at}/cancel"), "Cancel", "danger", &[])),
             _ => {}
         }
     } }

@@ -10,6 +10,7 @@ use maud::{Markup, html};
 use outbox::DeliveryView;
 use sessions::budget::{By, Costs};
 
+use super::answers::not_now;
 use super::{approvals as waiting, sessions as shown};
 use crate::parts::{Tone, badge, count, empty, line, money, note, toned, unavailable};
 use crate::reply::{Answer, View};
@@ -48,7 +49,7 @@ async fn home(visit: &Visit) -> Answer {
         (sentence(&house.status))
         (troubles(&house.status))
         div.columns {
-            section aria-labelledby="waits" { h2 #waits { "Waits for you" } (waits(visit, &house)) }
+            section aria-labelledby="waits" { h2 #waits { "Waiting for you" } (waits(visit, &house)) }
             section aria-labelledby="butlers" { h2 #butlers { "Butlers" } (butlers(&house.status)) }
             section aria-labelledby="today" { h2 #today { "Today" } (today(visit, &house)) }
             section aria-labelledby="cost" { h2 #cost { "Cost today" } (cost(&house.costs)) }
@@ -62,11 +63,6 @@ async fn home(visit: &Visit) -> Answer {
         }
     };
     Ok(View::new("Home", body).live("house").into())
-}
-
-/// What can't be read just now.
-fn not_now(why: &admin::Failure) -> Markup {
-    note(Tone::Warn, &html! { (why.message) })
 }
 
 /// How the household is, in a sentence.
@@ -86,10 +82,10 @@ fn sentence(status: &HouseholdStatus) -> Markup {
         (true, true) => Tone::Good,
     };
     let working = match (running, queued) {
-        (0, 0) => "nobody is at work".to_owned(),
-        (1, 0) => "one session runs".to_owned(),
-        (n, 0) => format!("{n} sessions run"),
-        (n, waiting) => format!("{n} sessions run and {waiting} wait"),
+        (0, 0) => "no session is running".to_owned(),
+        (1, 0) => "one session is running".to_owned(),
+        (n, 0) => format!("{n} sessions are running"),
+        (n, waiting) => format!("{n} sessions are running and {waiting} wait"),
     };
     let well = match tone {
         Tone::Good => "All is well",

@@ -5,10 +5,9 @@ use base::text::truncate;
 use inbox::messages::Entry;
 use maud::{Markup, html};
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
-use serde_json::Value;
 use uuid::Uuid;
 
+use super::answers::{not_now, read};
 use super::conversations::before;
 use super::sessions;
 use crate::parts::{Tone, badge, crumbs, empty, line, note, said, toned};
@@ -29,9 +28,8 @@ const MOST: usize = 32 * 1024;
 const TABS: [(&str, &str); 5] =
     [("", "All"), ("accepted", "Waiting"), ("processing", "Under way"), ("done", "Done"), ("dead", "Came to nothing")];
 
-/// A part of a message, as its entry has it. What is missing shows as nothing.
-#[derive(Default, Deserialize)]
-#[serde(default)]
+/// A part of a message, as its entry has it.
+#[derive(Deserialize)]
 struct Part {
     n: i32,
     butler: String,
@@ -42,8 +40,7 @@ struct Part {
 }
 
 /// An answer, the same.
-#[derive(Default, Deserialize)]
-#[serde(default)]
+#[derive(Deserialize)]
 struct Said {
     butler: String,
     message: Option<String>,
@@ -51,10 +48,6 @@ struct Said {
     auto: bool,
     at: Option<jiff::Timestamp>,
     session_id: Option<Uuid>,
-}
-
-fn rows<T: DeserializeOwned>(of: &[Value]) -> Vec<T> {
-    of.iter().filter_map(|row| T::deserialize(row).ok()).collect()
 }
 
 async fn list(visit: &Visit) -> Answer {
@@ -112,6 +105,8 @@ async fn one(visit: &Visit) -> Answer {
     let butlers: Vec<String> = status
         .map(|status| status.butlers.into_iter().filter(|b| !b.removed).map(|b| b.name).collect())
         .unwrap_or_default();
+    let handed = read::<Vec<Part>>(entry.segments.clone().into());
+    let said_back = read::<Vec<Said>>(entry.replies.clone().into());
     let over = matches!(entry.state.as_str(), "done" | "dead");
     let body = html! {
         (crumbs(&[("Inbox", "/inbox")]))
@@ -122,8 +117,8 @@ async fn one(visit: &Visit) -> Answer {
         p { a href={ "/conversations/" (id) } { "The conversation that it belongs to" } }
         h2 { "What became of it" }
         (triage(&entry))
-        (parts(&rows(&entry.segments)))
-        (answers(visit, &rows(&entry.replies)))
+        @match &handed { Ok(all) => (parts(all)), Err(why) => (not_now(why)) }
+        @match &said_back { Ok(all) => (answers(visit, all)), Err(why) => (not_now(why)) }
         h2 { "Sessions" }
         @match &timeline {
             Ok(timeline) if timeline.sessions.is_empty() => (empty("No session has worked on it.")),
@@ -134,7 +129,7 @@ async fn one(visit: &Visit) -> Answer {
             }
             Err(why) => (note(Tone::Warn, &html! { (why.message) })),
         }
-        @if visit.may_act() { (hands(visit, &entry, &butlers)) }
+        @if visit.may_act() { (hands(visit, &entry, handed.as_deref().unwrap_or_default(), &butlers)) }
     };
     let view = View::new(format!("Message from {}", line(&entry.sender, 80)), body);
     Ok(if over { view.into() } else { view.live("house").into() })
@@ -207,7 +202,7 @@ fn rule_of(entry: &Entry) -> (&'static str, &str) {
 }
 
 /// What a person can do with it.
-fn hands(visit: &Visit, entry: &Entry, butlers: &[String]) -> Markup {
+fn hands(visit: &Visit, entry: &Entry, parts: &[Part], butlers: &[String]) -> Markup {
     let at = format!("/inbox/{}", entry.request_id);
     let (kind, pattern) = rule_of(entry);
     let choice = |id: &str| {
@@ -222,10 +217,10 @@ fn hands(visit: &Visit, entry: &Entry, butlers: &[String]) -> Markup {
             form.line method="post" action={ (at) "/reroute" } {
                 (visit.proof())
                 label { "Give it to" (choice("to")) }
-                @if entry.segments.len() > 1 {
+                @if parts.len() > 1 {
                     label { "Which part" select name="part" {
                         option value="" { "All of it" }
-                        @for part in rows::<Part>(&entry.segments) { option value=(part.n) { (part.n) ", " (line(&part.butler, 40)) } }
+                        @for part in parts { option value=(part.n) { (part.n) ", " (line(&part.butler, 40)) } }
                     } }
                 }
                 button type="submit" { "Reroute" }

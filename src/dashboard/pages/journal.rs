@@ -4,7 +4,7 @@ use admin::calls::{HouseApiServer, LocalAnswersApiServer};
 use journal::wire::{Checked, Checkpoint, Edit, EditId, FileState, Level, Status};
 use maud::{Markup, html};
 
-use super::butler::not_now;
+use super::answers::not_now;
 use crate::form::encoded;
 use crate::parts::{Tone, count, crumbs, empty, line, note, said, toned};
 use crate::reply::{Answer, Did, PageError, Reply, View};
@@ -78,7 +78,7 @@ fn edits_of(visit: &Visit, butler: &str, edits: &[Edit]) -> Markup {
                 (diff(&edit.diff))
                 @for conflict in &edit.conflicts { (note(Tone::Warn, &html! { (conflict) })) }
                 @let fields = [("file", edit.id.file.as_str()), ("sha256", edit.id.sha256.as_str())];
-                (visit.button(&format!("/journal/{butler}/accept"), "Take it in", "main", &fields))
+                (visit.button(&format!("/journal/{butler}/accept"), "Accept", "main", &fields))
             }
         }
     } }

@@ -8,9 +8,9 @@ use serde_json::{Map, Value, json};
 use sessions::EventKind;
 use uuid::Uuid;
 
-use super::butler::not_now;
+use super::answers::{look, not_now, read};
 use super::memory_one as one;
-use super::memory_parts::{Event, KINDS, events, look};
+use super::memory_parts::{Event, KINDS, events};
 use crate::form::encoded;
 use crate::parts::{Tone, badge, crumbs, empty, line, note, said};
 use crate::reply::{Answer, PageError, View};
@@ -96,7 +96,10 @@ async fn found(visit: &Visit, butler: &str, words: &str) -> Markup {
         Ok(answer) => answer,
         Err(why) => return not_now(&why),
     };
-    let hits: Vec<Hit> = Deserialize::deserialize(&answer["results"]).unwrap_or_default();
+    let hits: Vec<Hit> = match read(answer["results"].clone()) {
+        Ok(hits) => hits,
+        Err(why) => return not_now(&why),
+    };
     html! {
         h2 { "What was found" }
         @if answer["answered_by"] == "full_text" {
@@ -134,7 +137,10 @@ async fn past(visit: &Visit, butler: &str) -> Markup {
         Ok(answer) => answer,
         Err(why) => return not_now(&why),
     };
-    let all: Vec<Event> = Deserialize::deserialize(&answer["events"]).unwrap_or_default();
+    let all: Vec<Event> = match read(answer["events"].clone()) {
+        Ok(all) => all,
+        Err(why) => return not_now(&why),
+    };
     html! {
         h2 { "What was done to memories" }
         (events(visit, butler, &all))
@@ -165,7 +171,12 @@ async fn told(visit: &Visit) -> Answer {
 }
 
 async fn recall(visit: &Visit, butler: &str, recalled: &Value) -> Markup {
-    let ids: Vec<Uuid> = Deserialize::deserialize(&recalled["ids"]).unwrap_or_default();
+    // A session that memory failed was told nothing, and its row has no ids.
+    let ids = recalled["ids"].as_array().map(|_| read::<Vec<Uuid>>(recalled["ids"].clone())).unwrap_or(Ok(Vec::new()));
+    let ids = match ids {
+        Ok(ids) => ids,
+        Err(why) => return not_now(&why),
+    };
     let mut all = Vec::new();
     for id in ids.into_iter().take(SHOWN as usize) {
         let story = look::<Value>(visit, butler, "memory_why", json!({"memory_id": id})).await;

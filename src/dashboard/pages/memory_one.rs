@@ -6,7 +6,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::memory_parts::{Event, KINDS, act, events, look};
+use super::answers::{act, look};
+use super::memory_parts::{Event, KINDS, events};
 use crate::parts::{Tone, count, crumbs, line, note, said};
 use crate::reply::{Answer, Did, PageError, Reply, View};
 use crate::visit::Visit;

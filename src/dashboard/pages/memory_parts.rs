@@ -1,7 +1,5 @@
-//! What pages of memories have in common: asking memory, and what was done to memories, each with the way back.
+//! What pages of memories have in common: what was done to memories, each with the way back.
 
-use admin::Failure;
-use admin::calls::{LooksApiServer, WorkApiServer};
 use jiff::Timestamp;
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -9,7 +7,6 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::parts::{Tone, empty, line, toned};
-use crate::reply::PageError;
 use crate::visit::Visit;
 
 /// Kinds of memories.
@@ -38,29 +35,6 @@ struct Changed {
     made: bool,
     #[serde(default)]
     parts: Map<String, Value>,
-}
-
-/// Asks one of memory's tools that only read.
-pub(super) async fn look<T: serde::de::DeserializeOwned>(
-    visit: &Visit,
-    butler: &str,
-    tool: &str,
-    args: Value,
-) -> Result<T, Failure> {
-    let args = args.as_object().cloned();
-    let answer = visit.calls.tool_look(&visit.ext, butler.to_owned(), tool.to_owned(), args).await?;
-    serde_json::from_value(answer).map_err(|_| Failure::new("internal", "Memory answered what this page can't read."))
-}
-
-/// Calls a tool of memory that changes something.
-pub(super) async fn act(visit: &Visit, butler: &str, tool: &str, args: Value) -> Result<Value, PageError> {
-    let args = args.as_object().cloned();
-    let answer = Box::pin(visit.calls.tool_call(&visit.ext, butler.to_owned(), tool.to_owned(), args)).await?;
-    if answer.is_error || answer.result["status"] == "error" {
-        let why = answer.result["error"].as_str().unwrap_or("Memory did not do it.").to_owned();
-        return Err(PageError::new(http::StatusCode::CONFLICT, why));
-    }
-    Ok(answer.result)
 }
 
 /// What was done, each with the way to take it back.
@@ -102,6 +76,6 @@ fn undo_button(visit: &Visit, butler: &str, event: &Event) -> Markup {
             input type="hidden" name="kind" value=(kind);
             input type="hidden" name="id" value=(id);
         }
-        button type="submit" { "Take it back" }
+        button type="submit" { "Undo" }
     } }
 }

@@ -1,5 +1,6 @@
 //! The pages, one file a place.
 
+mod answers;
 mod approvals;
 mod arguments;
 mod audit;
@@ -26,7 +27,6 @@ mod rules;
 mod schedules;
 mod sessions;
 mod settings;
-mod switchboard;
 mod tools;
 mod trace;
 mod week;

@@ -39,7 +39,7 @@ fn shown(visit: &Visit, notes: &[Note]) -> Markup {
             form method="post" action="/notes/seen" {
                 (visit.proof())
                 input type="hidden" name="ids" value=(unseen.join(","));
-                button.main type="submit" { "I have seen these " (unseen.len()) }
+                button.main type="submit" { "Mark " (unseen.len()) " as read" }
             }
         }
         ul.cards { @for n in notes { li id={ "note-" (n.id) } {

@@ -7,11 +7,12 @@ use serde::Deserialize;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::switchboard::{act, list as rows, not_now};
+use super::answers::{act, look, not_now};
 use crate::parts::{Tone, crumbs, empty, line, note, toned};
 use crate::reply::{Answer, Did, PageError, Reply, View};
 use crate::route::{Route, get, post};
 use crate::visit::Visit;
+use inbox::SWITCHBOARD;
 
 pub(crate) const ROUTES: &[Route] = &[
     get("/people", |visit| Box::pin(list(visit))),
@@ -30,7 +31,7 @@ struct Identity {
 }
 
 async fn list(visit: &Visit) -> Answer {
-    let found = rows::<Identity>(visit, "contact_identity_list").await;
+    let found = look::<Vec<Identity>>(visit, SWITCHBOARD, "contact_identity_list", json!({})).await;
     let body = html! {
         p { "Whoever writes under one of these identities is known; anybody else is a stranger, and what a stranger says changes nothing." }
         @match &found {
@@ -44,7 +45,7 @@ async fn list(visit: &Visit) -> Answer {
 
 fn people(visit: &Visit, all: &[Identity]) -> Markup {
     if all.is_empty() {
-        return empty("The household knows nobody besides its owner. Invite somebody, or note an identity of theirs.");
+        return empty("The household knows nobody besides its owner. Invite somebody, or add an identity of theirs.");
     }
     let mut seen: Vec<Uuid> = Vec::new();
     for one in all {
@@ -80,7 +81,7 @@ fn pair_form(visit: &Visit) -> Markup {
 
 fn add_form(visit: &Visit) -> Markup {
     html! { section aria-labelledby="add" {
-        h2 #add { "Note an identity" }
+        h2 #add { "Add an identity" }
         p { "An address or a number under which somebody writes." }
         form method="post" action="/people" {
             (visit.proof())
@@ -88,7 +89,7 @@ fn add_form(visit: &Visit) -> Markup {
             label { "Channel" input type="text" name="channel" value="email" required maxlength="31"; }
             label { "Identity" input type="text" name="identity" required maxlength="500"; }
             label.tick { input type="checkbox" name="new_channel" value="1"; "No message has come through this channel yet" }
-            div { button type="submit" { "Note it" } }
+            div { button type="submit" { "Add" } }
         }
     } }
 }
@@ -103,13 +104,13 @@ async fn add(visit: &Visit) -> Answer {
     if visit.form.ticked("new_channel") {
         args["new_channel"] = true.into();
     }
-    act(visit, "contact_identity_add", args).await?;
+    act(visit, SWITCHBOARD, "contact_identity_add", args).await?;
     Ok(Reply::Go { to: "/people".to_owned(), did: Did::Stored })
 }
 
 async fn remove(visit: &Visit) -> Answer {
     let args = json!({"channel": field(visit, "channel")?, "identity": field(visit, "identity")?});
-    act(visit, "contact_identity_remove", args).await?;
+    act(visit, SWITCHBOARD, "contact_identity_remove", args).await?;
     Ok(Reply::Go { to: "/people".to_owned(), did: Did::Removed })
 }
 

@@ -6,11 +6,12 @@ use serde::Deserialize;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::switchboard::{act, list as rows, not_now};
+use super::answers::{act, look, not_now};
 use crate::parts::{Tone, empty, line, toned};
 use crate::reply::{Answer, Did, PageError, Reply, View};
 use crate::route::{Route, get, post};
 use crate::visit::Visit;
+use inbox::SWITCHBOARD;
 
 pub(crate) const ROUTES: &[Route] = &[
     get("/rules", |visit| Box::pin(list(visit))),
@@ -55,7 +56,7 @@ fn word<'a>(of: &[(&str, &'static str)], name: &'a str) -> &'a str {
 }
 
 async fn list(visit: &Visit) -> Answer {
-    let found = rows::<Rule>(visit, "triage_rule_list").await;
+    let found = look::<Vec<Rule>>(visit, SWITCHBOARD, "triage_rule_list", json!({})).await;
     let status = visit.calls.status(&visit.ext).await;
     let butlers: Vec<String> = status
         .map(|status| status.butlers.into_iter().filter(|b| !b.removed).map(|b| b.name).collect())
@@ -104,7 +105,7 @@ fn form(visit: &Visit, butlers: &[String]) -> Markup {
                 label { "Then" select name="action" { @for (name, word) in ACTIONS { option value=(name) { (word) } } } }
                 label { "Butler, where it goes to one" select name="butler" {
                     option value="" { "none" }
-                    @for butler in butlers.iter().filter(|name| name.as_str() != inbox::SWITCHBOARD) { option value=(butler) { (butler) } }
+                    @for butler in butlers.iter().filter(|name| name.as_str() != SWITCHBOARD) { option value=(butler) { (butler) } }
                 } }
                 label { "Place; lower ones are asked first, without one it comes last"
                     input type="number" name="position" min="0" max="1000000"; }
@@ -129,18 +130,19 @@ async fn make(visit: &Visit) -> Answer {
             position.parse().map_err(|_| PageError::invalid("The place must be a whole number from 0."))?;
         args["position"] = position.into();
     }
-    act(visit, "triage_rule_add", args).await?;
+    act(visit, SWITCHBOARD, "triage_rule_add", args).await?;
     Ok(Reply::Go { to: "/rules".to_owned(), did: Did::RuleAdded })
 }
 
 async fn switch(visit: &Visit) -> Answer {
     let id: Uuid = visit.parsed(0)?;
-    act(visit, "triage_rule_update", json!({"id": id, "enabled": visit.form.get("on") == Some("yes")})).await?;
+    act(visit, SWITCHBOARD, "triage_rule_update", json!({"id": id, "enabled": visit.form.get("on") == Some("yes")}))
+        .await?;
     Ok(Reply::Go { to: "/rules".to_owned(), did: Did::Changed })
 }
 
 async fn end(visit: &Visit) -> Answer {
     let id: Uuid = visit.parsed(0)?;
-    act(visit, "triage_rule_remove", json!({"id": id})).await?;
+    act(visit, SWITCHBOARD, "triage_rule_remove", json!({"id": id})).await?;
     Ok(Reply::Go { to: "/rules".to_owned(), did: Did::RuleEnded })
 }

@@ -180,7 +180,7 @@ fn answer(tried: &ToolTried) -> Markup {
         @if refused {
             (note(Tone::Bad, &html! { strong { "It was not done" } ": " (result["error"].as_str().unwrap_or("the tool failed")) }))
         } @else if waits {
-            (note(Tone::Warn, &html! { "The call waits for a word. " a href="/approvals" { "See what waits" } }))
+            (note(Tone::Warn, &html! { "The call waits for your approval. " a href="/approvals" { "See what waits" } }))
         }
         @match result {
             Value::Array(all) if all.is_empty() => (empty("An empty list.")),

@@ -153,7 +153,12 @@ impl Day {
     pub fn used(&self, butler: &ButlerName) -> (Sum, Sum) {
         let used = self.lock();
         let own = used.butlers.get(butler).map(|used| used.sum).unwrap_or_default();
-        (own, used.butlers.values().fold(Sum::default(), |all, used| all.plus(used.sum)))
+        (own, used.all())
+    }
+
+    /// What all butlers have used together, also those that are gone.
+    pub fn used_by_all(&self) -> Sum {
+        self.lock().all()
     }
 
     /// What strangers' sessions have used, of all butlers.
@@ -229,6 +234,10 @@ struct DaySums {
 }
 
 impl DayUsed {
+    fn all(&self) -> Sum {
+        self.butlers.values().fold(Sum::default(), |all, used| all.plus(used.sum))
+    }
+
     /// What a session of this butler counts for.
     fn of(&mut self, butler: &ButlerName, strangers: bool) -> impl Iterator<Item = &mut Used> {
         let own = self.butlers.entry(butler.clone()).or_default();

@@ -45,16 +45,14 @@ impl Budgets {
         let (all, day) = (&*self.settings, self.ledger.today(tenant).await?);
         let next = || Some(day.next.clone());
         let mut found = Vec::new();
-        let mut together = Sum::default();
         for butler in butlers {
-            let (own, of_all) = day.used(&butler.name);
-            together = of_all;
+            let (own, _) = day.used(&butler.name);
             let usd = butler.budgets.day_usd.or(all.butler_day_usd);
             let tokens = butler.budgets.day_tokens.or(all.butler_day_tokens);
             found.extend(LimitLeft::of(butler.name.as_str(), Limit { usd, tokens }, own, next()));
         }
         let tenants = Limit { usd: all.tenant_day_usd, tokens: all.tenant_day_tokens };
-        found.extend(LimitLeft::of("all butlers together", tenants, together, next()));
+        found.extend(LimitLeft::of("all butlers together", tenants, day.used_by_all(), next()));
         let strangers = Limit { usd: all.stranger_day_usd, tokens: all.stranger_day_tokens };
         found.extend(LimitLeft::of("what strangers start", strangers, day.used_by_strangers(), next()));
         Ok(found)

@@ -4,6 +4,31 @@ use serde_json::{Value, json};
 
 use super::Daemon;
 
+/// Places that everybody knows.
+pub const PLACES: [&str; 21] = [
+    "/",
+    "/sessions",
+    "/approvals",
+    "/inbox",
+    "/conversations",
+    "/schedules",
+    "/memory",
+    "/costs",
+    "/council",
+    "/journal",
+    "/projects",
+    "/people",
+    "/deliveries",
+    "/connectors",
+    "/rules",
+    "/notes",
+    "/secrets",
+    "/settings",
+    "/audit",
+    "/undo",
+    "/butlers/health",
+];
+
 /// A browser that has signed in.
 pub struct Page {
     client: reqwest::Client,

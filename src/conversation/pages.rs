@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::lane::Lane;
-use super::sql::{self, Seen};
+use super::sql::{self, PageEntry};
 use base::TenantId;
 use store::{Database, Lease, StoreError};
 
@@ -19,18 +18,18 @@ const SEARCHED: i64 = 10_000;
 #[derive(Clone, Default, Debug)]
 pub struct Page {
     /// The newest first.
-    pub entries: Vec<Seen>,
+    pub entries: Vec<PageEntry>,
     /// Where the next page begins; `None`: there is nothing older.
     pub before: Option<i64>,
 }
 
 /// The log for people. Cheap to clone.
 #[derive(Clone)]
-pub struct Browser {
+pub struct ConversationPages {
     db: Arc<Database>,
 }
 
-impl Browser {
+impl ConversationPages {
     pub(super) fn new(db: Arc<Database>) -> Self {
         Self { db }
     }
@@ -68,11 +67,11 @@ impl Browser {
         entry: Uuid,
         before: Option<i64>,
         most: i64,
-    ) -> Result<Option<(Lane, Page)>, StoreError> {
+    ) -> Result<Option<Page>, StoreError> {
         let mut lease = self.lease(tenant).await?;
         let Some(lane) = sql::lane_of(&mut lease, tenant, entry).await? else { return Ok(None) };
         let entries = sql::of_lane(&mut lease, tenant, &lane, before.unwrap_or(i64::MAX), most + 1).await?;
-        Ok(Some((lane, cut(entries, most))))
+        Ok(Some(cut(entries, most)))
     }
 
     /// What was said to a contact and by them, on all channels.
@@ -89,22 +88,22 @@ impl Browser {
     }
 }
 
-fn length(entries: &[Seen]) -> i64 {
+fn length(entries: &[PageEntry]) -> i64 {
     i64::try_from(entries.len()).unwrap_or(i64::MAX)
 }
 
 /// A page of what was found in a window: it goes on where it was full, else where the window ended.
-fn page_of(entries: Vec<Seen>, window: &sql::Window, most: i64) -> Page {
+fn page_of(entries: Vec<PageEntry>, window: &sql::Window, most: i64) -> Page {
     let full = length(&entries) >= most;
-    let before = if full { entries.last().map(|seen| seen.seq) } else { window.more.then_some(window.low) };
+    let before = if full { entries.last().map(|entry| entry.seq) } else { window.more.then_some(window.low) };
     Page { entries, before }
 }
 
 /// A page out of one entry more than it has.
-fn cut(mut entries: Vec<Seen>, most: i64) -> Page {
+fn cut(mut entries: Vec<PageEntry>, most: i64) -> Page {
     let more = length(&entries) > most;
     entries.truncate(usize::try_from(most).unwrap_or(usize::MAX));
-    let before = more.then(|| entries.last().map(|seen| seen.seq)).flatten();
+    let before = more.then(|| entries.last().map(|entry| entry.seq)).flatten();
     Page { entries, before }
 }
 
