@@ -83,8 +83,14 @@ async fn each_page_is_whole_at_each_width_in_each_light() {
         .await
         .expect("said");
     // Strangers write what would run if any page took it for markup.
-    for (n, evil) in
-        ["<script>alert(1)</script>", "\"><img src=x onerror=alert(2)>", "'><svg onload=alert(3)>"].iter().enumerate()
+    for (n, evil) in [
+        "<script>alert(1)</script>",
+        "\"><img src=x onerror=alert(2)>",
+        "'><svg onload=alert(3)>",
+        "' onfocus='alert(4)",
+    ]
+    .iter()
+    .enumerate()
     {
         let mut envelope = message(&format!("e{n}"), evil, evil);
         envelope["sender"]["identity"] = json!(evil);

@@ -23,7 +23,7 @@ const SHOWN: u32 = 100;
 
 /// What the council lists.
 #[derive(Deserialize)]
-struct Asked {
+struct QuestionList {
     questions: Vec<Brief>,
     episodes_waiting: i64,
     episodes_refused: i64,
@@ -88,7 +88,7 @@ async fn list(visit: &Visit) -> Answer {
     let (mut asked, mut down, mut episodes) = (Vec::new(), Vec::new(), Vec::new());
     let names = councils(visit).await?;
     for butler in &names {
-        match look::<Asked>(visit, butler, "council_questions", json!({ "limit": SHOWN })).await {
+        match look::<QuestionList>(visit, butler, "council_questions", json!({ "limit": SHOWN })).await {
             Ok(answer) => {
                 asked.extend(answer.questions);
                 episodes.push((answer.episodes_waiting, answer.episodes_refused));
