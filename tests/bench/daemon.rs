@@ -41,6 +41,9 @@ pub struct Ready {
     pub cpu_seconds: f64,
 }
 
+/// Among the daemon's arguments: it serves no pages.
+pub const WITHOUT_PAGES: &str = "without-pages";
+
 /// Runs the daemon. Arguments: roster, data directory, then `key=value` settings; `probe` among them makes it ready for
 /// measured triggers, at the cost of its log.
 pub async fn run(args: &[String]) -> Result<(), Failed> {
@@ -88,7 +91,8 @@ pub async fn run(args: &[String]) -> Result<(), Failed> {
         }
         spoken
     });
-    serve_with(household, Catalog::default(), stop, dashboard::spawn, hooks).await?;
+    let admin = if rest.iter().any(|s| s == WITHOUT_PAGES) { admin::spawn } else { dashboard::spawn };
+    serve_with(household, Catalog::default(), stop, admin, hooks).await?;
     speaking.await?
 }
 

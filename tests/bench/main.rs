@@ -5,7 +5,8 @@
 //! pool (`floor-sql`), the bare echo bot (`floor-echo`), the model gateway (`gateway`), the generator of load (`load`),
 //! and the children of sessions (`agent`, which the daemon starts).
 //!
-//! `BENCH_ONLY=boot,calls,accepts,gateway,trigger,strangers,drain,channels,project,journal,memory,trade,overhead` names parts.
+//! `BENCH_ONLY=boot,calls,accepts,gateway,trigger,strangers,drain,channels,project,journal,memory,pages,trade,
+//! overhead` names parts.
 //! `BENCH_ONLY=soak` is one that nobody else asks for: a thousand sessions of the child that misbehaves, and whether
 //! anything is left of them. In it, and in the overhead, this program plays that child as well.
 //!
@@ -38,6 +39,7 @@ mod load;
 mod machine;
 mod memory;
 mod overhead;
+mod pages;
 mod part;
 mod project;
 mod recall;
@@ -189,6 +191,9 @@ async fn measure(plan: Plan) -> Result<(), Failed> {
     }
     if wanted("memory") {
         memory::measure(&plan).await?;
+    }
+    if wanted("pages") {
+        pages::measure(&plan).await?;
     }
     if wanted("trade") {
         trade::measure(&plan).await?;

@@ -179,6 +179,11 @@ const FULL_TEXT: &str = "SELECT id, ts_rank(search, q) FROM general.memory_facts
 /// Of so many persons and things the facts speak; one in two hundred speaks of the owner.
 const SUBJECTS: usize = 5000;
 
+/// The owner's facts, the same in each run.
+pub async fn fill_facts(client: &Client, many: usize) -> Result<(), Failed> {
+    fill(client, "owner", many, &mut Random(42)).await
+}
+
 /// Facts of made-up words, as often used as words are: the n-th of them with a frequency of 1/n.
 async fn fill(client: &Client, tenant: &str, many: usize, random: &mut Random) -> Result<(), Failed> {
     let insert = client
