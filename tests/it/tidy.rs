@@ -34,6 +34,8 @@ const PROCESSES: &[&str] = &[
     // Runs as the developer, outside the daemon, and waits for what it starts.
     "src/project/git.rs",
     "src/project/init/",
+    // A real server of calendars, for tests.
+    "src/dav/tests/radicale.rs",
 ];
 /// Who knows vendors: what speaks to them, what plays them, and what reads or shows an owner's choice of runtime.
 const VENDORS: &[&str] = &[

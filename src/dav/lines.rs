@@ -1,0 +1,166 @@
+//! vCards and iCalendar objects as lines that keep their bytes: whoever changes one leaves all others as they were.
+
+/// A logical line: what folding made several of is one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Line<'a> {
+    /// Its bytes as they stand, with folds and line end.
+    pub raw: &'a [u8],
+    /// Unfolded, without its end.
+    pub text: String,
+    /// `item1` of `item1.TEL`, in lower case.
+    pub group: Option<String>,
+    /// In upper case; empty where the line is none of these formats.
+    pub name: String,
+    /// Where the value begins in `text`, behind the colon; the text's end where there is none.
+    value: usize,
+}
+
+impl<'a> Line<'a> {
+    /// The lines of a text, with nothing left out.
+    pub fn all(bytes: &'a [u8]) -> Vec<Self> {
+        let mut lines = Vec::new();
+        let (mut start, mut at) = (0, 0);
+        while at < bytes.len() {
+            let end = bytes[at..].iter().position(|b| *b == b'\n').map_or(bytes.len(), |n| at + n + 1);
+            at = end;
+            // What begins with white space goes on with the line before it.
+            if !matches!(bytes.get(end), Some(b' ' | b'\t')) {
+                lines.push(Self::new(&bytes[start..end]));
+                start = end;
+            }
+        }
+        lines
+    }
+
+    fn new(raw: &'a [u8]) -> Self {
+        let text = String::from_utf8_lossy(&unfolded(raw)).into_owned();
+        let head = text.find([':', ';']).unwrap_or(0);
+        let (group, name) = match text[..head].split_once('.') {
+            Some((group, name)) => (Some(group.to_ascii_lowercase()), name.to_ascii_uppercase()),
+            None => (None, text[..head].to_ascii_uppercase()),
+        };
+        let value = colon(&text).map_or(text.len(), |colon| colon + 1);
+        Self { raw, text, group, name, value }
+    }
+
+    /// What stands behind the colon, with its escapes.
+    pub fn value(&self) -> &str {
+        &self.text[self.value..]
+    }
+
+    /// What stands between name and colon, with its first semicolon.
+    pub fn parameters(&self) -> &str {
+        let from = self.text.find([':', ';']).unwrap_or(self.text.len());
+        self.text[..self.value].strip_suffix(':').and_then(|head| head.get(from..)).unwrap_or_default()
+    }
+
+    pub fn begins(&self) -> Option<String> {
+        (self.name == "BEGIN").then(|| self.value().trim().to_ascii_uppercase())
+    }
+
+    pub fn ends(&self) -> Option<String> {
+        (self.name == "END").then(|| self.value().trim().to_ascii_uppercase())
+    }
+}
+
+fn unfolded(raw: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(raw.len());
+    let mut rest = raw;
+    while let Some(n) = rest.iter().position(|b| *b == b'\n') {
+        let line = &rest[..n];
+        out.extend_from_slice(line.strip_suffix(b"\r").unwrap_or(line));
+        // The white space of the fold.
+        rest = rest.get(n + 2..).unwrap_or_default();
+    }
+    out.extend_from_slice(rest);
+    out
+}
+
+/// The colon before the value: not one within quotes.
+fn colon(text: &str) -> Option<usize> {
+    let mut quoted = false;
+    text.char_indices().find_map(|(at, c)| {
+        quoted ^= c == '"';
+        (c == ':' && !quoted).then_some(at)
+    })
+}
+
+/// A line of these formats as bytes: folded after 75 octets, never within a character.
+pub(crate) fn folded(text: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len() + text.len() / 32 + 2);
+    let mut width = 0;
+    for c in text.chars() {
+        if width + c.len_utf8() > 75 {
+            out.extend_from_slice(b"\r\n ");
+            width = 1;
+        }
+        width += c.len_utf8();
+        let mut buffer = [0; 4];
+        out.extend_from_slice(c.encode_utf8(&mut buffer).as_bytes());
+    }
+    out.extend_from_slice(b"\r\n");
+    out
+}
+
+/// Whether two texts say the same in the same order, however they are folded and end their lines.
+pub(crate) fn same(a: &[u8], b: &[u8]) -> bool {
+    let texts = |bytes| {
+        let lines = Line::all(bytes).into_iter().map(|line| line.text);
+        lines.filter(|text| !text.is_empty()).collect::<Vec<_>>()
+    };
+    a == b || texts(a) == texts(b)
+}
+
+/// What an item says, without the order and the letter case that formats don't care about.
+pub(crate) fn statements(bytes: &[u8]) -> Vec<String> {
+    let statement = |line: Line| {
+        let group = line.group.as_ref().map(|group| format!("{group}.")).unwrap_or_default();
+        let mut parameters: Vec<String> = line.parameters().split(';').map(str::to_ascii_uppercase).collect();
+        parameters.sort();
+        format!("{group}{}{}:{}", line.name, parameters.join(";"), line.value().trim_end())
+    };
+    let mut all: Vec<String> = Line::all(bytes).into_iter().filter(|l| !l.text.is_empty()).map(statement).collect();
+    all.sort();
+    all
+}
+
+/// The UID of an item: of its first component that has one.
+pub fn uid(bytes: &[u8]) -> Option<String> {
+    let lines = Line::all(bytes);
+    let uid = lines.iter().find(|line| line.name == "UID")?.value().trim();
+    (!uid.is_empty()).then(|| uid.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_keep_their_bytes() {
+        let text = b"BEGIN:VCARD\r\nitem1.TEL;TYPE=\"a:b\",c:+49\r\n 30\r\n\t1\nNOTE:x\n\nEND:VCARD";
+        let lines = Line::all(text);
+        assert_eq!(lines.iter().flat_map(|line| line.raw).copied().collect::<Vec<_>>(), text);
+        let tel = &lines[1];
+        assert_eq!((tel.name.as_str(), tel.group.as_deref(), tel.value()), ("TEL", Some("item1"), "+49301"));
+        assert_eq!(tel.parameters(), ";TYPE=\"a:b\",c");
+        assert_eq!((lines[0].begins().as_deref(), lines[4].ends().as_deref()), (Some("VCARD"), Some("VCARD")));
+        assert_eq!((lines[2].parameters(), lines[3].name.as_str()), ("", ""));
+    }
+
+    #[test]
+    fn folding_is_undone_and_breaks_no_character() {
+        let text = format!("NOTE:{}", "ä€😀x".repeat(100));
+        let bytes = folded(&text);
+        assert!(bytes.split(|b| *b == b'\n').all(|line| line.len() <= 76));
+        assert!(String::from_utf8(bytes.clone()).is_ok());
+        assert_eq!(Line::all(&bytes)[0].text, text);
+    }
+
+    #[test]
+    fn the_same_is_the_same_however_folded() {
+        assert!(same(b"A:1\r\n 2\r\n", b"A:12\n\n"));
+        assert!(!same(b"A:1\r\nB:2\r\n", b"B:2\r\nA:1\r\n"));
+        assert_eq!(uid(b"BEGIN:VCARD\nUID:a-\n 1\nEND:VCARD\n").as_deref(), Some("a-1"));
+        assert_eq!((uid(b"UID:\n"), uid(b"")), (None, None));
+    }
+}

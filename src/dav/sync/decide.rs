@@ -1,0 +1,246 @@
+//! What becomes of an item when it is known what the server has: the table in [`super`], as a pure function.
+
+use super::merge::STAMPS;
+use super::merge::merged;
+use super::store::{Conflict, ConflictKind, Item, Write};
+use crate::lines::{same, statements, uid};
+
+/// What the server has at an item's href.
+pub(super) struct Theirs<'a> {
+    pub href: &'a str,
+    pub etag: Option<&'a str>,
+    pub bytes: &'a [u8],
+}
+
+/// An item that only the server has yet.
+pub(super) fn pulled(theirs: &Theirs) -> Write {
+    let bytes = theirs.bytes.to_vec();
+    let mut item = Item::new(uid(&bytes), bytes.clone());
+    item.href = Some(theirs.href.to_owned());
+    item.etag = theirs.etag.map(str::to_owned);
+    item.base = Some(bytes);
+    Write::Save { item, conflict: None }
+}
+
+/// The server has it, as `theirs` says.
+pub(super) fn changed(mut item: Item, theirs: &Theirs) -> Write {
+    arrived(&mut item, theirs);
+    let bytes = theirs.bytes;
+    let known = |base: &Vec<u8>| same(base, bytes) || item.reread && item.etag.as_deref() == theirs.etag;
+    let unchanged = item.base.as_ref().is_some_and(known);
+    let own = item.reread && item.etag.is_some() && item.etag.as_deref() == theirs.etag;
+    let spoiled = own && !item.base.as_ref().is_none_or(|sent| keeps(sent, bytes));
+    let (base, ours) = (item.base.take(), item.ours.take());
+    let record = |kind| {
+        Some(Conflict {
+            kind,
+            uid: item.uid.clone(),
+            base: base.clone(),
+            ours: ours.clone(),
+            theirs: Some(bytes.to_vec()),
+        })
+    };
+    let (ours, conflict) = match (&base, &ours) {
+        // Both made the same of it.
+        (_, Some(ours)) if same(ours, bytes) => (Some(bytes.to_vec()), None),
+        (Some(base), Some(ours)) if base == ours => (Some(bytes.to_vec()), None),
+        (Some(_), ours) if unchanged => (ours.clone(), None),
+        (Some(base), Some(ours)) => match merged(base, ours, bytes) {
+            Some(merged) => (Some(merged), record(ConflictKind::Merged)),
+            None => (Some(bytes.to_vec()), record(ConflictKind::BothEdited)),
+        },
+        (None, Some(_)) => (Some(bytes.to_vec()), record(ConflictKind::BothCreated)),
+        (Some(_), None) => (Some(bytes.to_vec()), record(ConflictKind::DeletedHere)),
+        // Somebody else's: what was made here and deleted again never came so far.
+        (None, None) => (Some(bytes.to_vec()), None),
+    };
+    let rewritten = Conflict {
+        kind: ConflictKind::Rewritten,
+        uid: item.uid.clone(),
+        base: None,
+        ours: base,
+        theirs: Some(bytes.to_vec()),
+    };
+    let conflict = conflict.or(spoiled.then_some(rewritten));
+    item.uid = uid(bytes).or(item.uid);
+    item.href = Some(theirs.href.to_owned());
+    item.etag = theirs.etag.map(str::to_owned);
+    item.base = Some(bytes.to_vec());
+    item.ours = ours;
+    item.reread = false;
+    Write::Save { item, conflict }
+}
+
+/// Whether a server that wrote an item otherwise than it was sent still says all that was said.
+fn keeps(sent: &[u8], stored: &[u8]) -> bool {
+    let stored = statements(stored);
+    let stamp = |line: &String| STAMPS.iter().any(|name| line.starts_with(name));
+    statements(sent).iter().all(|line| stamp(line) || stored.binary_search(line).is_ok())
+}
+
+/// Settles what was sent and never answered. An href that was made for this item alone, and that the server is at, proves
+/// that it arrived, whatever became of it since; else only its own bytes do.
+fn arrived(item: &mut Item, theirs: &Theirs) {
+    let Some(sent) = item.sent.take() else { return };
+    let made_for_it = item.base.is_none() && item.href.as_deref() == Some(theirs.href);
+    if made_for_it || same(&sent, theirs.bytes) {
+        item.base = Some(sent);
+    }
+}
+
+/// The server has had it and has it no more.
+pub(super) fn gone(mut item: Item) -> Write {
+    // A new item of which the server says that it is gone had arrived.
+    let base = item.base.take().or(item.sent.take());
+    let (id, revision) = (item.id, item.revision);
+    match &item.ours {
+        Some(ours) if base.as_ref() != Some(ours) => {
+            let ours = item.ours.clone();
+            let conflict =
+                Conflict { kind: ConflictKind::DeletedThere, uid: item.uid.clone(), base, ours, theirs: None };
+            unlink(&mut item);
+            Write::Save { item, conflict: Some(conflict) }
+        }
+        _ => Write::Remove { id, revision, conflict: None },
+    }
+}
+
+/// Makes an item new again.
+fn unlink(item: &mut Item) {
+    (item.href, item.etag, item.base, item.sent, item.reread) = (None, None, None, None, false);
+}
+
+/// The server took what was sent.
+pub(super) fn taken(mut item: Item, sent: Vec<u8>, href: String, etag: Option<String>) -> Write {
+    item.href = Some(href);
+    item.etag = etag;
+    item.base = Some(sent);
+    item.sent = None;
+    item.reread = true;
+    Write::Save { item, conflict: None }
+}
+
+/// The server deleted it because we wanted so. If it was made anew here meanwhile, it is new for the server as well.
+pub(super) fn deleted(mut item: Item) -> Write {
+    if item.ours.is_none() {
+        return Write::Remove { id: item.id, revision: item.revision, conflict: None };
+    }
+    unlink(&mut item);
+    Write::Save { item, conflict: None }
+}
+
+/// Nothing of it is in doubt any more: it was not taken.
+pub(super) fn unsent(mut item: Item) -> Write {
+    item.sent = None;
+    if item.base.is_none() {
+        item.href = None;
+    }
+    Write::Save { item, conflict: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn card(tel: &str, note: &str) -> Vec<u8> {
+        format!("BEGIN:VCARD\r\nUID:1\r\nTEL:{tel}\r\nNOTE:{note}\r\nEND:VCARD\r\n").into_bytes()
+    }
+
+    fn item(base: Option<&[u8]>, ours: Option<&[u8]>) -> Item {
+        let linked = |text: &str| base.map(|_| text.to_owned());
+        let mut item = Item::new(Some("1".into()), Vec::new());
+        (item.href, item.etag) = (linked("/a"), linked("1"));
+        (item.base, item.ours) = (base.map(<[u8]>::to_vec), ours.map(<[u8]>::to_vec));
+        item
+    }
+
+    fn seen(item: Item, theirs: Option<&[u8]>) -> (Option<Item>, Option<ConflictKind>) {
+        let write = match theirs {
+            Some(bytes) => changed(item, &Theirs { href: "/a", etag: Some("2"), bytes }),
+            None => gone(item),
+        };
+        match write {
+            Write::Save { item, conflict } => (Some(item), conflict.map(|conflict| conflict.kind)),
+            Write::Remove { conflict, .. } => (None, conflict.map(|conflict| conflict.kind)),
+        }
+    }
+
+    #[test]
+    fn the_table_is_complete() {
+        use ConflictKind::{BothCreated, BothEdited, DeletedHere, DeletedThere, Merged};
+        let (b, o, t, n) = (card("1", "x"), card("2", "x"), card("3", "x"), card("1", "y"));
+        let both = card("2", "y");
+        let (b, o, t, n) = (Some(b.as_slice()), Some(o.as_slice()), Some(t.as_slice()), Some(n.as_slice()));
+        // base, ours, theirs; ours after it, conflict.
+        for (base, ours, theirs, after, kind) in [
+            (b, b, b, b, None),
+            (b, b, t, t, None),
+            (b, b, None, None, None),
+            (b, o, b, o, None),
+            (b, o, o, o, None),
+            (b, o, t, t, Some(BothEdited)),
+            (b, o, n, Some(both.as_slice()), Some(Merged)),
+            (b, o, None, o, Some(DeletedThere)),
+            (b, None, b, None, None),
+            (b, None, t, t, Some(DeletedHere)),
+            (b, None, None, None, None),
+            (None, o, o, o, None),
+            (None, o, t, t, Some(BothCreated)),
+            (None, None, t, t, None),
+        ] {
+            let (item, conflict) = seen(item(base, ours), theirs);
+            let got = item.as_ref().and_then(|item| item.ours.as_deref());
+            assert_eq!((got, conflict), (after, kind), "{base:?} {ours:?} {theirs:?}");
+            if let Some(item) = item {
+                assert_eq!(item.base.as_deref(), theirs, "{base:?} {ours:?} {theirs:?}");
+                assert_eq!(item.etag.as_deref(), theirs.map(|_| "2"));
+                assert_eq!(item.is_pending(), item.ours.as_deref() != theirs);
+            }
+        }
+    }
+
+    #[test]
+    fn a_lost_answer_is_recognised_by_bytes_or_by_the_href() {
+        let (b, o, t) = (card("1", "x"), card("2", "x"), card("3", "x"));
+        // An update that arrived, and one that was edited again meanwhile.
+        let mut lost = item(Some(&b), Some(&o));
+        lost.sent = Some(o.clone());
+        let (after, conflict) = seen(lost.clone(), Some(&o));
+        assert!(!after.unwrap().is_pending() && conflict.is_none());
+        lost.ours = Some(t.clone());
+        let (after, conflict) = seen(lost.clone(), Some(&o));
+        let after = after.unwrap();
+        assert_eq!((after.base, after.ours, after.sent, conflict), (Some(o.clone()), Some(t.clone()), None, None));
+        // It was deleted here meanwhile: it stays deleted, because the server has nothing but our own edit.
+        lost.ours = None;
+        let (after, conflict) = seen(lost, Some(&o));
+        assert_eq!((after.unwrap().ours, conflict), (None, None));
+        // A new one, which somebody edited since.
+        let mut lost = item(None, Some(&o));
+        (lost.href, lost.sent) = (Some("/a".into()), Some(o.clone()));
+        let (after, conflict) = seen(lost.clone(), Some(&t));
+        assert_eq!((after.unwrap().ours, conflict), (Some(t.clone()), None));
+        // At another href with other bytes it proves nothing.
+        lost.href = Some("/b".into());
+        assert_eq!(seen(lost.clone(), Some(&t)).1, Some(ConflictKind::BothCreated));
+        // It arrived, and was deleted there.
+        assert_eq!(seen(lost, None), (None, None));
+    }
+
+    #[test]
+    fn what_the_server_wrote_otherwise_is_no_edit() {
+        let (o, t) = (card("2", "x"), card("+2", "x"));
+        let Write::Save { item, .. } = taken(item(None, Some(&o)), o.clone(), "/a".into(), Some("2".into())) else {
+            panic!("it is saved")
+        };
+        let (after, conflict) = seen(item.clone(), Some(&t));
+        assert_eq!((after.unwrap().ours, conflict), (Some(t.clone()), Some(ConflictKind::Rewritten)));
+        let more = String::from_utf8(o.clone()).unwrap().replace("UID:", "X-SERVER:1\r\nuid:").into_bytes();
+        // More than was sent is no loss.
+        assert_eq!(seen(item.clone(), Some(&more)).1, None);
+        // Edited since: the edit stays, to be sent.
+        let edited = Item { ours: Some(card("3", "x")), ..item };
+        let (after, conflict) = seen(edited, Some(&t));
+        assert_eq!((after.unwrap().ours, conflict), (Some(card("3", "x")), Some(ConflictKind::Rewritten)));
+    }
+}

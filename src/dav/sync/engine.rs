@@ -1,0 +1,426 @@
+//! A run: pull, push, and pull again.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use uuid::Uuid;
+
+use super::decide::{Theirs, changed, deleted, gone, pulled, taken, unsent};
+use super::remote::{Changes, Fetched, Found, Next, Page, PushError, Remote, Stored};
+use super::store::{Conflict, ConflictKind, Item, LocalStore, Write};
+use crate::lines::uid;
+
+/// Items that are fetched and committed together.
+const BATCH: usize = 50;
+/// How often a change is decided anew because the house or the server moved meanwhile.
+const MOST_TRIES: usize = 5;
+/// Pages of one list; a server that has more goes in circles.
+const MOST_PAGES: usize = 10_000;
+/// Fewer items than this may be missing from a list that still has others.
+const FEW: usize = 10;
+
+/// How a run is meant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Options {
+    /// Nothing is written to the server; what was edited here waits.
+    pub read_only: bool,
+    /// A person said that most items were deleted on purpose.
+    pub believe_mass_deletion: bool,
+}
+
+/// What a run did.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Report {
+    /// Items that came from the server, new or changed.
+    pub pulled: usize,
+    /// Items that the server deleted.
+    pub removed: usize,
+    /// Items that were created, changed or deleted at the server.
+    pub pushed: usize,
+    /// Conflicts that were recorded.
+    pub conflicts: usize,
+    /// Whether everything was listed, because the cursor was missing or not known any more.
+    pub listed: bool,
+    /// Items of the server that can't be read: href and why. They are tried again when they change, or all are listed.
+    pub unreadable: Vec<(String, String)>,
+    /// Items of the house that the server doesn't take, and why. They are tried again with each run.
+    pub refused: Vec<(Uuid, String)>,
+    /// Set if the run stopped because most items are missing from the server's list.
+    pub held: Option<Held>,
+}
+
+/// A list that is not believed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Held {
+    pub missing: usize,
+    pub known: usize,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum SyncError<R, S> {
+    /// The server; the next run goes on where this one ended.
+    #[error("{0}")]
+    Remote(#[source] R),
+    #[error("the items can't be read or written: {0}")]
+    Store(#[source] S),
+    #[error("the server's list of changes has no end; check that `url` names one collection")]
+    Endless,
+}
+
+type Outcome<T, R, S> = Result<T, SyncError<<R as Remote>::Error, <S as LocalStore>::Error>>;
+
+/// Makes both sides equal, as far as they stand still.
+///
+/// # Errors
+///
+/// What ended the run before. Whatever was done until then is committed, and the next run goes on.
+pub async fn sync<R: Remote, S: LocalStore>(remote: &R, store: &S, options: Options) -> Outcome<Report, R, S> {
+    let mut run = Run { remote, store, options, report: Report::default() };
+    run.pull().await?;
+    if run.report.held.is_none() && !options.read_only && run.push().await? {
+        run.pull().await?;
+    }
+    Ok(run.report)
+}
+
+struct Run<'a, R, S> {
+    remote: &'a R,
+    store: &'a S,
+    options: Options,
+    report: Report,
+}
+
+impl<R: Remote, S: LocalStore> Run<'_, R, S> {
+    async fn pull(&mut self) -> Outcome<(), R, S> {
+        let mut since = self.store.cursor().await.map_err(SyncError::Store)?;
+        // Of a list of everything, what was on it.
+        let mut listed: Option<BTreeSet<String>> = None;
+        for n in 0.. {
+            if n == MOST_PAGES {
+                return Err(SyncError::Endless);
+            }
+            let changes = self.remote.changes(since.as_deref()).await.map_err(SyncError::Remote)?;
+            let Changes::Page(page) = changes else {
+                if since.is_none() {
+                    return Err(SyncError::Endless);
+                }
+                (since, listed) = (None, None);
+                continue;
+            };
+            if page.whole && listed.is_none() {
+                listed = Some(BTreeSet::new());
+            }
+            if let Some(listed) = &mut listed {
+                listed.retain(|href| !page.gone.contains(href));
+                listed.extend(page.changed.iter().map(|(href, _)| href.clone()));
+            }
+            let next = page.next.clone();
+            self.page(page).await?;
+            match next {
+                Next::More(cursor) => since = Some(cursor),
+                Next::Done(cursor) => {
+                    let believed = match listed {
+                        Some(listed) => self.missing(&listed).await?,
+                        None => true,
+                    };
+                    if believed {
+                        self.store.set_cursor(cursor.as_deref()).await.map_err(SyncError::Store)?;
+                    }
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletions first: an item that moved to another href is linked to where it went.
+    async fn page(&mut self, page: Page) -> Outcome<(), R, S> {
+        for hrefs in page.gone.chunks(BATCH) {
+            self.absent(hrefs).await?;
+        }
+        for listed in page.changed.chunks(BATCH) {
+            let hrefs: Vec<String> = listed.iter().map(|(href, _)| href.clone()).collect();
+            let known = self.by_href(&hrefs).await?;
+            let stale = |(href, etag): &&(String, String)| {
+                let item = known.get(href);
+                etag.is_empty()
+                    || item.is_none_or(|item| item.reread || item.sent.is_some() || item.etag.as_ref() != Some(etag))
+            };
+            let stale: Vec<String> = listed.iter().filter(stale).map(|(href, _)| href.clone()).collect();
+            if !stale.is_empty() {
+                let fetched = self.remote.fetch(&stale).await.map_err(SyncError::Remote)?;
+                self.present(fetched).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what the server has, however the house moves meanwhile.
+    async fn present(&mut self, mut fetched: Vec<Fetched>) -> Outcome<(), R, S> {
+        for _ in 0..MOST_TRIES {
+            let hrefs: Vec<String> = fetched.iter().map(|fetched| fetched.href.clone()).collect();
+            let mut known = self.by_href(&hrefs).await?;
+            let (mut writes, mut of) = (Vec::new(), BTreeMap::new());
+            for Fetched { href, what } in &fetched {
+                let item = known.remove(href);
+                let write = match what {
+                    Found::Here { etag, bytes } => {
+                        let theirs = Theirs { href, etag: etag.as_deref(), bytes };
+                        let item = match item {
+                            Some(item) => Some(item),
+                            None => self.twin(bytes, &writes).await?,
+                        };
+                        Some(item.map_or_else(|| pulled(&theirs), |item| changed(item, &theirs)))
+                    }
+                    Found::Missing => item.map(gone),
+                    Found::Unreadable(why) => {
+                        self.report.unreadable.push((href.clone(), why.clone()));
+                        None
+                    }
+                };
+                if let Some(write) = write {
+                    of.insert(write.id(), href.clone());
+                    writes.push(write);
+                }
+            }
+            let (removals, all) = (writes.iter().filter(|write| write.removes()).count(), writes.len());
+            let refused = self.write(writes).await?;
+            if refused.is_empty() {
+                self.report.removed += removals;
+                self.report.pulled += all - removals;
+            }
+            let again: BTreeSet<&String> = refused.iter().filter_map(|id| of.get(id)).collect();
+            fetched.retain(|fetched| again.contains(&fetched.href) && !matches!(fetched.what, Found::Unreadable(_)));
+            if fetched.is_empty() {
+                return Ok(());
+            }
+        }
+        // The house edits faster than this: the next list that names it brings it again, because its etag is not taken.
+        Ok(())
+    }
+
+    /// An item of the house that is new and has the UID of what the server has at an href that nobody here knows.
+    async fn twin(&self, bytes: &[u8], writes: &[Write]) -> Outcome<Option<Item>, R, S> {
+        let Some(uid) = uid(bytes) else { return Ok(None) };
+        let items = self.store.by_uid(&uid).await.map_err(SyncError::Store)?;
+        let free = |item: &Item| {
+            item.base.is_none() && item.ours.is_some() && writes.iter().all(|write| write.id() != item.id)
+        };
+        Ok(items.into_iter().find(free))
+    }
+
+    async fn absent(&mut self, hrefs: &[String]) -> Outcome<(), R, S> {
+        let missing = |href: &String| Fetched { href: href.clone(), what: Found::Missing };
+        self.present(hrefs.iter().map(missing).collect()).await
+    }
+
+    /// Removes what a list of everything didn't name and what isn't there either when it is asked for by itself, because
+    /// items that move while a list is made may be missing from it. `false` if it is not believed.
+    async fn missing(&mut self, listed: &BTreeSet<String>) -> Outcome<bool, R, S> {
+        self.report.listed = true;
+        let linked = self.store.linked().await.map_err(SyncError::Store)?;
+        let known = linked.len();
+        let unlisted: Vec<String> =
+            linked.into_iter().map(|(_, href)| href).filter(|href| !listed.contains(href)).collect();
+        let mut fetched = Vec::new();
+        for hrefs in unlisted.chunks(BATCH) {
+            fetched.extend(self.remote.fetch(hrefs).await.map_err(SyncError::Remote)?);
+        }
+        let missing = fetched.iter().filter(|fetched| fetched.what == Found::Missing).count();
+        if mass_deletion(missing, known) && !self.options.believe_mass_deletion {
+            self.report.held = Some(Held { missing, known });
+            return Ok(false);
+        }
+        let mut rest = fetched.into_iter();
+        loop {
+            let batch: Vec<Fetched> = rest.by_ref().take(BATCH).collect();
+            if batch.is_empty() {
+                return Ok(true);
+            }
+            self.present(batch).await?;
+        }
+    }
+
+    /// Whether anything was sent that is to be read back.
+    async fn push(&mut self) -> Outcome<bool, R, S> {
+        let before = self.report.pushed;
+        for id in self.store.pending().await.map_err(SyncError::Store)? {
+            for _ in 0..MOST_TRIES {
+                let Some(item) = self.store.by_id(id).await.map_err(SyncError::Store)? else { break };
+                if !item.is_pending() || self.push_one(item).await? {
+                    break;
+                }
+            }
+        }
+        Ok(self.report.pushed > before)
+    }
+
+    /// One step for one item; `true` if nothing more is to be done for it now.
+    async fn push_one(&mut self, mut item: Item) -> Outcome<bool, R, S> {
+        if item.base.is_some() && item.etag.is_none() || item.base.is_none() && item.ours.is_none() {
+            return self.look(item).await;
+        }
+        if item.ours.is_none() {
+            // An update that is still under way finds nothing, or is what the deletion finds.
+            return self.push_deletion(item).await;
+        }
+        // What was sent and not answered goes first, unchanged.
+        let Some(bytes) = item.sent.clone().or(item.ours.clone()) else { return Ok(true) };
+        if item.sent.is_none() {
+            item.sent = Some(bytes.clone());
+            if item.base.is_none() {
+                let name = Uuid::new_v4().to_string();
+                item.href = self.remote.new_href(&name);
+            }
+            if !self.write(vec![Write::Save { item: item.clone(), conflict: None }]).await?.is_empty() {
+                return Ok(false);
+            }
+        }
+        let href = item.href.clone().unwrap_or_default();
+        let done = match (&item.base, &item.etag) {
+            (Some(_), Some(etag)) => self.remote.update(&href, etag, &bytes).await,
+            _ => self.remote.create(&href, &bytes).await,
+        };
+        match done {
+            Ok(Stored { href, etag }) => {
+                self.report.pushed += 1;
+                let take = |item| taken(item, bytes.clone(), href.clone(), etag.clone());
+                self.settle(item.id, take).await?;
+                // What was edited meanwhile goes with the next run, when it is known what the server made of this.
+                Ok(true)
+            }
+            Err(PushError::Missing) if item.base.is_none() => {
+                let why = "the collection is not at the server any more; look there whether it was deleted or moved";
+                self.report.refused.push((item.id, why.to_owned()));
+                self.settle(item.id, unsent).await?;
+                Ok(true)
+            }
+            Err(PushError::Changed | PushError::Missing) => self.look_at(&href, item).await,
+            Err(PushError::SameUid) => self.same_uid(item).await,
+            Err(PushError::Refused(why)) => {
+                self.report.refused.push((item.id, why));
+                self.settle(item.id, unsent).await?;
+                Ok(true)
+            }
+            Err(PushError::Failed(e)) => Err(SyncError::Remote(e)),
+        }
+    }
+
+    async fn push_deletion(&mut self, item: Item) -> Outcome<bool, R, S> {
+        let (href, etag) = (item.href.clone().unwrap_or_default(), item.etag.clone().unwrap_or_default());
+        match self.remote.delete(&href, &etag).await {
+            Ok(()) => {
+                self.report.pushed += 1;
+                self.settle(item.id, deleted).await?;
+                Ok(true)
+            }
+            Err(PushError::Missing | PushError::Changed) => self.look_at(&href, item).await,
+            Err(PushError::Refused(why)) => {
+                self.report.refused.push((item.id, why));
+                Ok(true)
+            }
+            Err(PushError::SameUid) => Ok(true),
+            Err(PushError::Failed(e)) => Err(SyncError::Remote(e)),
+        }
+    }
+
+    /// Asks the server what it has before anything is sent.
+    async fn look(&mut self, item: Item) -> Outcome<bool, R, S> {
+        match (item.href.clone(), &item.sent) {
+            // It was never sent.
+            (None, _) | (Some(_), None) if item.base.is_none() => {
+                self.settle(item.id, |item| match item.ours {
+                    None => Write::Remove { id: item.id, revision: item.revision, conflict: None },
+                    Some(_) => Write::Save { item, conflict: None },
+                })
+                .await?;
+                Ok(true)
+            }
+            (href, _) => self.look_at(&href.unwrap_or_default(), item).await,
+        }
+    }
+
+    /// The server's item is not as it was thought; it is decided anew.
+    async fn look_at(&mut self, href: &str, item: Item) -> Outcome<bool, R, S> {
+        let fetched = self.remote.fetch(&[href.to_owned()]).await.map_err(SyncError::Remote)?;
+        let here = fetched.iter().any(|fetched| matches!(fetched.what, Found::Here { .. }));
+        let unreadable = fetched.iter().any(|fetched| matches!(fetched.what, Found::Unreadable(_)));
+        if !here && !unreadable && item.base.is_none() && item.ours.is_some() {
+            // Nothing is there, and yet it can't be created: the server will say why, or there is another place.
+            self.settle(item.id, unsent).await?;
+            return Ok(false);
+        }
+        self.present(fetched).await?;
+        Ok(unreadable)
+    }
+
+    /// The server has its UID elsewhere. Where that is an item of the house, this one is its double.
+    async fn same_uid(&mut self, item: Item) -> Outcome<bool, R, S> {
+        let others = match &item.uid {
+            Some(uid) => self.store.by_uid(uid).await.map_err(SyncError::Store)?,
+            None => Vec::new(),
+        };
+        let twin = others.into_iter().find(|other| other.id != item.id && other.base.is_some());
+        if let Some(twin) = twin.filter(|_| item.base.is_none()) {
+            let remove = |item: Item| {
+                let (id, revision) = (item.id, item.revision);
+                let theirs = twin.base.clone();
+                let kind = ConflictKind::BothCreated;
+                let conflict = Conflict { kind, uid: item.uid, base: None, ours: item.ours, theirs };
+                Write::Remove { id, revision, conflict: Some(conflict) }
+            };
+            self.settle(item.id, remove).await?;
+            return Ok(true);
+        }
+        let why = "the server has another item with this UID; give this one a new UID, or delete one of the two";
+        self.report.refused.push((item.id, why.to_owned()));
+        self.settle(item.id, unsent).await?;
+        Ok(true)
+    }
+
+    /// Writes what became of an item, on top of what the house did to it meanwhile.
+    async fn settle(&mut self, id: Uuid, become_: impl Fn(Item) -> Write) -> Outcome<(), R, S> {
+        // Without an end it would be bad luck beyond measure; with one, the next run finds what was sent.
+        for _ in 0..MOST_TRIES {
+            let Some(item) = self.store.by_id(id).await.map_err(SyncError::Store)? else { return Ok(()) };
+            if self.write(vec![become_(item)]).await?.is_empty() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    async fn by_href(&self, hrefs: &[String]) -> Outcome<BTreeMap<String, Item>, R, S> {
+        let items = self.store.by_hrefs(hrefs).await.map_err(SyncError::Store)?;
+        Ok(items.into_iter().filter_map(|item| Some((item.href.clone()?, item))).collect())
+    }
+
+    /// Commits; tells which rows have moved on.
+    async fn write(&mut self, writes: Vec<Write>) -> Outcome<Vec<Uuid>, R, S> {
+        if writes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let conflicts: Vec<Uuid> = writes.iter().filter(|write| write.conflict().is_some()).map(Write::id).collect();
+        let refused = self.store.write(writes).await.map_err(SyncError::Store)?;
+        self.report.conflicts += conflicts.iter().filter(|id| !refused.contains(id)).count();
+        Ok(refused)
+    }
+}
+
+/// More than half of all that was known, and more than a few; or all of several.
+fn mass_deletion(missing: usize, known: usize) -> bool {
+    missing > FEW && missing * 2 > known || missing == known && known > 2
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_list_that_misses_most_is_not_believed() {
+        use super::mass_deletion;
+        for (missing, known) in [(3, 3), (11, 20), (11, 11), (600, 1000), (5000, 5000)] {
+            assert!(mass_deletion(missing, known), "{missing} of {known}");
+        }
+        for (missing, known) in [(0, 0), (1, 1), (2, 2), (10, 11), (10, 1000), (400, 1000)] {
+            assert!(!mass_deletion(missing, known), "{missing} of {known}");
+        }
+    }
+}

@@ -1,0 +1,7 @@
+mod answers;
+mod faults;
+mod memory;
+mod radicale;
+mod random;
+mod simulated;
+mod two_sides;
