@@ -61,7 +61,7 @@ impl ToolsSeen {
 }
 
 /// How much of a tool its client is told. The checks of a call know all of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Detail {
     /// Two sentences of its description, and its arguments with theirs.

@@ -41,7 +41,7 @@ pub struct NewToken {
 
 store::row! {
     /// What may be told of a token.
-    #[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
+    #[derive(Debug, Clone, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
     pub struct TokenInfo {
         pub id: Uuid,
         pub label: String,

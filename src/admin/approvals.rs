@@ -35,6 +35,16 @@ pub trait ApprovalsApi {
         limit: Option<u32>,
     ) -> Result<Vec<Action>, Failure>;
 
+    /// The same, those that were asked for before the action `before`, if it is named. Scope `read`.
+    #[method(name = "approvals_before", param_kind = map, with_extensions)]
+    async fn approvals_before(
+        &self,
+        butler: Option<String>,
+        status: Option<String>,
+        before: Option<Uuid>,
+        limit: Option<u32>,
+    ) -> Result<Vec<Action>, Failure>;
+
     /// One action with what happened to it, and all that is to be seen before it is decided on: every page, or one
     /// (from 1). Notes that the caller was shown them. Scope `read`.
     #[method(name = "approvals_show", param_kind = map, with_extensions)]
@@ -76,7 +86,7 @@ pub trait ApprovalsApi {
 }
 
 /// An action with what happened to it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ActionPage {
     pub action: Action,
     /// All that is to be seen before it is decided on, or the page that was asked for.
@@ -90,7 +100,7 @@ pub struct ActionPage {
 }
 
 /// What a message asks for.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ProposalPage {
     pub id: Uuid,
     /// What still waits of it.
@@ -197,6 +207,17 @@ impl ApprovalsApiServer for Rpc {
         status: Option<String>,
         limit: Option<u32>,
     ) -> Result<Vec<Action>, Failure> {
+        self.approvals_before(ext, butler, status, None, limit).await
+    }
+
+    async fn approvals_before(
+        &self,
+        ext: &Extensions,
+        butler: Option<String>,
+        status: Option<String>,
+        before: Option<Uuid>,
+        limit: Option<u32>,
+    ) -> Result<Vec<Action>, Failure> {
         let grant = may(ext, Need::Look)?;
         let butler = rights::own_or(&grant, butler)?;
         let limit = limited(limit, USUAL, MOST)?;
@@ -206,7 +227,7 @@ impl ApprovalsApiServer for Rpc {
             Status::from_name(&name).ok_or_else(unknown)
         };
         let status = status.map(known).transpose()?;
-        let filter = Filter { butler, status, ..Filter::default() };
+        let filter = Filter { butler, status, before, ..Filter::default() };
         Ok(self.actions().list(&grant.tenant, &filter, i64::from(limit)).await?)
     }
 

@@ -44,7 +44,7 @@ pub struct AuditPage {
 }
 
 /// A call, and whose tool it was.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct AuditRow {
     pub butler: String,
     #[serde(flatten)]

@@ -83,7 +83,7 @@ pub struct ConversationPage {
 }
 
 /// Something that was said.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct SaidRow {
     /// Names the entry: the message's `request_id`, or the delivery's id.
     pub id: Uuid,

@@ -41,6 +41,7 @@ mod sealed;
 mod secrets;
 mod server;
 mod services;
+mod session_pages;
 mod sessions;
 mod timeline;
 mod tokens;
@@ -69,6 +70,7 @@ pub mod api {
     pub use super::schedules::SchedulesApiClient;
     pub use super::secrets::SecretsApiClient;
     pub use super::services::HouseApiClient;
+    pub use super::session_pages::SessionPagesApiClient;
     pub use super::sessions::SessionsApiClient;
     pub use super::timeline::TimelineApiClient;
     pub use super::tokens::TokensApiClient;
@@ -94,6 +96,7 @@ pub mod calls {
     pub use super::schedules::SchedulesApiServer;
     pub use super::secrets::SecretsApiServer;
     pub use super::services::HouseApiServer;
+    pub use super::session_pages::SessionPagesApiServer;
     pub use super::sessions::SessionsApiServer;
     pub use super::timeline::TimelineApiServer;
     pub use super::tokens::TokensApiServer;
@@ -126,6 +129,7 @@ pub use sealed::Sealed;
 pub use secrets::SecretName;
 pub use server::{MakeSite, Site, SiteParts, serve};
 pub use services::DbLogin;
+pub use session_pages::SessionsBefore;
 pub use timeline::{Timeline, TracedRun, TracedSession};
 pub use tokens::{MadeToken, Revoked, WantedToken};
 pub use undo::{TakenBack, UndoableCall, Undone};
@@ -135,15 +139,15 @@ pub use work::{Started, ToolAnswer, ToolInfo};
 
 /// Starts the admin server as a task: what the supervisor is handed for it.
 pub fn spawn(supervisor: supervisor::Supervisor, door: supervisor::AdminDoor) -> tokio::task::JoinHandle<()> {
-    spawn_with(supervisor, door, None)
+    spawn_with(supervisor, door, &[])
 }
 
-/// The same, with a site beside the calls.
+/// The same, with sites beside the calls.
 pub fn spawn_with(
     supervisor: supervisor::Supervisor,
     door: supervisor::AdminDoor,
-    site: Option<MakeSite>,
+    sites: &'static [MakeSite],
 ) -> tokio::task::JoinHandle<()> {
-    let serving = serve(supervisor, door.listener, door.edge, door.stop, site);
+    let serving = serve(supervisor, door.listener, door.edge, door.stop, sites);
     base::task::spawn(base::task::Kind::Actor, "admin", serving)
 }

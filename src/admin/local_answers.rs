@@ -68,7 +68,7 @@ pub trait LocalAnswersApi {
 }
 
 /// A project, as `project_list` answers it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ProjectRow {
     pub id: Uuid,
     pub name: String,
@@ -79,7 +79,7 @@ pub struct ProjectRow {
 }
 
 /// What `project_show` answers: what the module says under these names.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ProjectPage {
     pub project: ProjectRow,
     pub stats: Value,

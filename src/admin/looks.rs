@@ -64,7 +64,7 @@ pub trait LooksApi {
 }
 
 /// A skill as `skill_list` shows it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct SkillInfo {
     pub name: String,
     pub description: String,

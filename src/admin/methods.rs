@@ -10,7 +10,7 @@ use jsonrpsee::server::Methods;
 use super::rpc::Rpc;
 use super::{
     approvals, audit, contacts, conversations, deliveries, ids, inbox, live, local_answers, login, looks, models,
-    owner_notes, schedule_edits, schedule_week, schedules, secrets, services, sessions, timeline, tokens, undo, work,
+    owner_notes, schedule_edits, schedule_week, schedules, secrets, services, session_pages, sessions, timeline, tokens, undo, work,
 };
 
 /// All calls that this port answers.
@@ -19,6 +19,7 @@ pub(super) fn all(rpc: &Rpc) -> Result<Methods, RegisterMethodError> {
     all.merge(services::HouseApiServer::into_rpc(rpc.clone()))?;
     all.merge(work::WorkApiServer::into_rpc(rpc.clone()))?;
     all.merge(sessions::SessionsApiServer::into_rpc(rpc.clone()))?;
+    all.merge(session_pages::SessionPagesApiServer::into_rpc(rpc.clone()))?;
     all.merge(timeline::TimelineApiServer::into_rpc(rpc.clone()))?;
     all.merge(live::EventsApiServer::into_rpc(rpc.clone()))?;
     all.merge(schedules::SchedulesApiServer::into_rpc(rpc.clone()))?;

@@ -45,7 +45,7 @@ pub(super) fn typed<T: DeserializeOwned>(row: Value) -> Result<T, Failure> {
 }
 
 /// A butler that could not be asked.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Unavailable {
     pub butler: String,
     /// Why, in a sentence.

@@ -38,7 +38,7 @@ pub struct CalendarPage {
 }
 
 /// A schedule with what stands in the calendar of it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CalendarRow {
     #[serde(flatten)]
     pub schedule: ScheduleRow,

@@ -39,6 +39,11 @@ pub trait SchedulesApi {
         limit: Option<u32>,
     ) -> Result<ScheduleDetail, Failure>;
 
+    /// The runs of a schedule, the newest first, at most `limit` (1 to 500, else 20); those that came before the run
+    /// `before`, if it is named. Scope `read`.
+    #[method(name = "schedule_runs", param_kind = map, with_extensions)]
+    async fn schedule_runs(&self, id: Uuid, before: Option<Uuid>, limit: Option<u32>) -> Result<Vec<RunRow>, Failure>;
+
     /// Runs a schedule once, now, and answers when the run is over, as the tool `schedule_trigger` does. Scope `tools`.
     #[method(name = "schedule_run", param_kind = map, with_extensions)]
     async fn schedule_run(&self, key: String, butler: Option<String>) -> Result<ScheduleRan, Failure>;
@@ -62,7 +67,7 @@ pub struct SchedulePage {
 }
 
 /// A schedule, as the tool `schedule_list` shows it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ScheduleRow {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub butler: String,
@@ -96,7 +101,7 @@ pub struct ScheduleRow {
 }
 
 /// What `schedule_show` answers.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ScheduleDetail {
     #[serde(flatten)]
     pub schedule: ScheduleRow,
@@ -105,8 +110,11 @@ pub struct ScheduleDetail {
 }
 
 /// A time of a schedule, or several that were skipped together, and what became of it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct RunRow {
+    /// Its id; `None` where a calendar marks it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<Uuid>,
     pub fire_at: Timestamp,
     /// The last of `times` times; with `more`, there were even more.
     pub until: Option<Timestamp>,
@@ -148,7 +156,7 @@ pub struct OpenRunPage {
 }
 
 /// A run at work, or one that waits, and its schedule.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct OpenRun {
     pub butler: String,
     pub schedule: String,
@@ -272,8 +280,21 @@ impl SchedulesApiServer for Rpc {
         let grant = may(ext, Need::Look)?;
         let limit = limited(limit, USUAL, MOST)?;
         let (butler, schedule) = self.schedule(&grant, butler.as_deref(), &key).await?;
-        let history = butler.schedules().history(&grant.tenant, schedule.id, limit).await?;
+        let history = butler.schedules().history(&grant.tenant, schedule.id, None, limit).await?;
         Ok(ScheduleDetail { schedule, history: typed(history.into())? })
+    }
+
+    async fn schedule_runs(
+        &self,
+        ext: &Extensions,
+        id: Uuid,
+        before: Option<Uuid>,
+        limit: Option<u32>,
+    ) -> Result<Vec<RunRow>, Failure> {
+        let grant = may(ext, Need::Look)?;
+        let limit = limited(limit, USUAL, MOST)?;
+        let (butler, schedule) = self.schedule(&grant, None, &id.to_string()).await?;
+        typed(butler.schedules().history(&grant.tenant, schedule.id, before, limit).await?.into())
     }
 
     async fn schedule_running(&self, ext: &Extensions, butler: Option<String>) -> Result<OpenRunPage, Failure> {

@@ -29,7 +29,7 @@ pub trait SecretsApi {
 }
 
 /// What may be told of a secret.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct SecretName {
     pub name: String,
     /// `None` where only the name matters.

@@ -44,7 +44,7 @@ const METRICS_FORMAT: &str = "application/openmetrics-text; version=1.0.0; chars
 
 type Builder = TowerServiceBuilder<tower::layer::util::Identity, tower::layer::util::Identity>;
 
-/// What answers on this port besides, from a crate above: the dashboard.
+/// What answers on this port besides, from a crate above: the dashboard, the API for other programs.
 #[async_trait]
 pub trait Site: Send + Sync {
     /// Whether a path is one of its own. All others are nobody's.
@@ -70,7 +70,7 @@ pub type MakeSite = fn(SiteParts) -> Arc<dyn Site>;
 /// One way in.
 #[derive(Clone)]
 struct AdminPort {
-    site: Option<Arc<dyn Site>>,
+    sites: Arc<[Arc<dyn Site>]>,
     supervisor: Supervisor,
     edge: Edge,
     methods: Methods,
@@ -86,7 +86,7 @@ pub async fn serve(
     listener: Listener,
     edge: Edge,
     stop: CancellationToken,
-    site: Option<MakeSite>,
+    sites: &[MakeSite],
 ) {
     let (rpc_stop, rpc) = stop_channel();
     let calls = Rpc::new(supervisor.clone());
@@ -94,9 +94,14 @@ pub async fn serve(
         Ok(methods) => methods,
         Err(e) => return tracing::error!(error = %e, "an admin method is declared twice"),
     };
-    let parts = || SiteParts { calls, edge: edge.clone(), closing: stop.clone(), port: listener.addr().port() };
+    let parts = || SiteParts {
+        calls: calls.clone(),
+        edge: edge.clone(),
+        closing: stop.clone(),
+        port: listener.addr().port(),
+    };
     let port = AdminPort {
-        site: site.map(|make| make(parts())),
+        sites: sites.iter().map(|make| make(parts())).collect(),
         methods,
         supervisor,
         builder: Server::builder().set_config(settings(&edge)).to_service_builder(),
@@ -171,9 +176,9 @@ impl AdminPort {
                 Err(refusal) => refusal_response(&refusal),
             };
         }
-        if let Some(site) = &self.site
-            && route == Route::Unknown
-            && site.has(request.uri().path())
+        // Nobody takes what is this port's own.
+        if matches!(route, Route::Unknown | Route::Api)
+            && let Some(site) = self.sites.iter().find(|site| site.has(request.uri().path()))
         {
             return site.answer(request).await;
         }
@@ -223,7 +228,7 @@ impl AdminPort {
         if let Some(token) = request.headers_mut().remove(AUTHORIZATION) {
             headers.insert(AUTHORIZATION, token);
         }
-        request.extensions_mut().insert(Visitor::new(self.edge.clone(), headers));
+        request.extensions_mut().insert(Visitor::bearer(self.edge.clone(), headers));
         // Read here: the library below has no limit of time, and calls a chunked body over the limit malformed. An
         // upgrade's body is empty.
         let (parts, body) = request.into_parts();

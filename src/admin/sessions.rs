@@ -52,7 +52,7 @@ pub struct SessionPage {
 }
 
 /// A session, as the tool `sessions_list` shows it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct SessionRow {
     #[serde(default)]
     pub butler: String,
@@ -90,7 +90,7 @@ pub struct SessionRow {
 }
 
 /// What `sessions_get` answers.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct SessionDetail {
     #[serde(flatten)]
     pub session: SessionRow,
@@ -103,7 +103,7 @@ pub struct SessionDetail {
 }
 
 /// A tool call on record.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CallRow {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub butler: String,
@@ -123,7 +123,7 @@ pub struct CallRow {
 }
 
 /// What `sessions_cancel` answers.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Cancelled {
     pub session_id: Uuid,
     pub butler: String,

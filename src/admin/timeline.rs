@@ -33,7 +33,7 @@ pub trait TimelineApi {
 }
 
 /// What `timeline` answers: everything in the order of time.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Timeline {
     /// What was asked for.
     pub id: Uuid,
@@ -56,10 +56,11 @@ pub struct Timeline {
 }
 
 /// A session and what it came from.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct TracedSession {
     #[serde(flatten)]
     pub session: SessionRow,
+    #[schemars(with = "Option<Map<String, Value>>")]
     pub request: Option<RequestContext>,
     /// The number of sessions between the first request and this one.
     #[serde(default)]
@@ -67,7 +68,7 @@ pub struct TracedSession {
 }
 
 /// A run of a schedule.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct TracedRun {
     #[serde(default)]
     pub butler: String,

@@ -46,7 +46,7 @@ pub trait UndoApi {
 }
 
 /// A call that can be taken back.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct UndoableCall {
     /// Its name for people: `health/123`.
     pub call: String,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use http::HeaderMap;
+use http::header::AUTHORIZATION;
 use jsonrpsee::Extensions;
 
 use super::failure::Failure;
@@ -25,7 +26,12 @@ enum Proof {
 }
 
 impl Visitor {
-    pub(super) fn new(edge: Edge, headers: HeaderMap) -> Self {
+    /// A program; of its headers `Authorization` alone is kept, so that no log of what is below can show another.
+    pub fn bearer(edge: Edge, mut given: HeaderMap) -> Self {
+        let mut headers = HeaderMap::new();
+        if let Some(token) = given.remove(AUTHORIZATION) {
+            headers.insert(AUTHORIZATION, token);
+        }
         Self { edge, proof: Proof::Bearer(Arc::new(headers)) }
     }
 

@@ -73,7 +73,7 @@ pub struct Started {
 }
 
 /// A tool as `tool_list` shows it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ToolInfo {
     pub name: String,
     pub description: String,

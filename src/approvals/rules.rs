@@ -204,7 +204,8 @@ impl Draft {
 
 store::row! {
     /// A rule that stands or stood.
-    #[derive(Clone, Debug, Serialize, Deserialize)]
+    #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+    #[schemars(rename = "StandingRule")]
     pub struct Rule {
         pub id: Uuid,
         pub butler: String,

@@ -42,9 +42,10 @@ impl RiskTier {
 }
 
 /// Where a wish stands.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, IntoStaticStr, EnumString, VariantArray)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, IntoStaticStr, EnumString, VariantArray, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
+#[schemars(rename = "ApprovalStatus")]
 pub enum Status {
     Pending,
     Approved,
@@ -68,9 +69,10 @@ impl Status {
 }
 
 /// What sent a call to the door.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, IntoStaticStr, EnumString)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, IntoStaticStr, EnumString, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
+#[schemars(rename = "ApprovalCause")]
 pub enum Cause {
     /// The butler's settings gate the tool.
     Gated,
@@ -111,7 +113,8 @@ impl Cause {
 }
 
 /// Somebody who could have influenced a call.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(rename = "InfluenceSource")]
 pub struct Source {
     /// `channel:identity`.
     pub who: String,
@@ -140,7 +143,7 @@ pub fn principal(channel: &str, identity: &str) -> String {
 }
 
 /// To whom a call goes, as it was resolved when it was asked for.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ActionRecipient {
     /// In words.
     pub to: String,
@@ -170,7 +173,8 @@ pub struct NewAction<'a> {
 
 store::row! {
     /// A call that waits or waited, for people.
-    #[derive(Clone, Debug, Serialize, Deserialize)]
+    #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+    #[schemars(rename = "Approval")]
     pub struct Action {
         pub id: Uuid,
         pub butler: String,
@@ -221,11 +225,14 @@ pub struct Filter {
     pub tool_name: Option<String>,
     pub rule: Option<Uuid>,
     pub since: Option<Timestamp>,
+    /// Those that were asked for before this one.
+    pub before: Option<Uuid>,
 }
 
 store::row! {
     /// Something that happened to a wish or a rule.
-    #[derive(Clone, Debug, Serialize, Deserialize)]
+    #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+    #[schemars(rename = "ApprovalEvent")]
     pub struct Event {
         pub event_type: String,
         pub actor: String,

@@ -10,7 +10,7 @@ use modules::State as ModuleState;
 use sessions::ModelState;
 
 /// Where a butler stands.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, IntoStaticStr)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, IntoStaticStr, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub enum ButlerState {
@@ -29,14 +29,14 @@ impl ButlerState {
 }
 
 /// One phase of a butler's boot and how long it took.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct PhaseTime {
     pub phase: String,
     pub ms: f64,
 }
 
 /// A butler as `status` shows it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ButlerStatus {
     pub name: String,
     pub description: String,
@@ -65,7 +65,7 @@ pub struct ButlerStatus {
 }
 
 /// What keeps the household from its work.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Trouble {
     /// `disk`, `descriptors`, `memory`, `database`, `butlers` or `watch`; `/readyz` shows this alone.
     pub what: String,
@@ -80,7 +80,7 @@ impl Trouble {
 }
 
 /// The household as `status` shows it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct HouseholdStatus {
     pub version: String,
     pub pid: u32,
@@ -106,7 +106,7 @@ pub struct HouseholdStatus {
 }
 
 /// The backups that the daemon makes by itself, as `status` shows them.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct BackupStatus {
     /// When the newest good one was made, and where it is.
     pub newest: Option<Timestamp>,
@@ -120,7 +120,7 @@ pub struct BackupStatus {
 }
 
 /// The database as `status` shows it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct DatabaseStatus {
     /// `embedded` or `external`
     pub kind: String,

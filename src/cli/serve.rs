@@ -49,7 +49,7 @@ pub fn run(place: Place, args: ServeArgs) -> Outcome {
         overrides.set.push(("telemetry.format".to_owned(), "json".to_owned()));
     }
     let served =
-        on_all_cores(supervisor::serve(&overrides, &place.environment, dashboard::spawn, offline::backup::scheduled))?;
+        on_all_cores(supervisor::serve(&overrides, &place.environment, offline::admin_port, offline::backup::scheduled))?;
     served?;
     Ok(0)
 }

@@ -7,7 +7,8 @@ use super::annotate::toml;
 use super::schema::{Kind, Table};
 
 /// One setting.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(rename = "Setting")]
 pub struct EffectiveSetting {
     /// `admin.listen`
     pub key: String,
@@ -23,7 +24,7 @@ pub struct EffectiveSetting {
 }
 
 /// Who set a setting.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct SettingSource {
     /// A file, `environment` or `command line`.
     pub place: String,

@@ -28,8 +28,5 @@ use std::sync::Arc;
 
 use admin::{MakeSite, Site, SiteParts};
 
-/// Starts the admin server with the dashboard: what the supervisor is handed for it.
-pub fn spawn(supervisor: supervisor::Supervisor, door: supervisor::AdminDoor) -> tokio::task::JoinHandle<()> {
-    const SITE: MakeSite = |parts: SiteParts| -> Arc<dyn Site> { Arc::new(site::Dashboard::new(parts)) };
-    admin::spawn_with(supervisor, door, Some(SITE))
-}
+/// The dashboard of an admin port.
+pub const SITE: MakeSite = |parts: SiteParts| -> Arc<dyn Site> { Arc::new(site::Dashboard::new(parts)) };

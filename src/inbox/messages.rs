@@ -18,7 +18,8 @@ use base::{IdBeginning, TenantId};
 use store::{Lease, StoreError};
 
 /// One message with its parts and answers.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(rename = "Message")]
 pub struct Entry {
     pub request_id: Uuid,
     /// `accepted`, `processing`, `done`, `dead`

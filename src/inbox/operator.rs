@@ -44,7 +44,7 @@ impl Stop {
 }
 
 /// What was done with the message.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Reopened {
     pub request_id: Uuid,
     /// The butlers that it goes to now; empty: the switchboard finds out.

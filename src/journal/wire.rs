@@ -99,8 +99,9 @@ pub struct Initialized {
 }
 
 /// How large a file may be, and is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "UPPERCASE")]
+#[schemars(rename = "JournalFileLevel")]
 pub enum Level {
     Ok,
     Warn,
@@ -110,7 +111,8 @@ pub enum Level {
 }
 
 /// A file as `status` and `check` show it.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(rename = "JournalFileState")]
 pub struct FileState {
     /// As the specification calls it: `Core memory`, `Decisions`, …
     pub label: String,
@@ -127,7 +129,8 @@ pub struct FileState {
 }
 
 /// How the journal is.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(rename = "JournalStatus")]
 pub struct Status {
     pub butler: String,
     /// Where the files are.
@@ -149,7 +152,8 @@ pub struct Status {
 }
 
 /// How far the conversations are summarized. Exactly these keys.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(rename = "JournalSyncStatus")]
 pub struct SyncStatus {
     pub unsummarized_count: i64,
     pub last_checkpoint_summary: Option<String>,
@@ -173,7 +177,8 @@ pub struct Range {
 }
 
 /// A file with its text.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(rename = "JournalFile")]
 pub struct FileText {
     pub file: String,
     pub text: String,
@@ -189,7 +194,8 @@ pub struct SyncBegun {
 }
 
 /// A checkpoint: what was said up to its end is summarized.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(rename = "JournalCheckpoint")]
 pub struct Checkpoint {
     pub id: i64,
     pub start_id: i64,
@@ -215,7 +221,8 @@ pub struct Said {
 }
 
 /// A file that somebody edited.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(rename = "JournalEdit")]
 pub struct Edit {
     pub id: EditId,
     /// The lines that went, with `-`, and that came, with `+`.
@@ -225,7 +232,8 @@ pub struct Edit {
 }
 
 /// Names one state of an edited file.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(rename = "JournalEditId")]
 pub struct EditId {
     pub file: String,
     /// SHA-256 of the file's bytes, in hexadecimal.

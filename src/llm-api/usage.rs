@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// Tokens. `None` means that nobody said, never 0. The four kinds do not overlap.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(rename = "TokensUsed")]
 pub struct Usage {
     /// Neither read from nor written to a cache.
     pub input: Option<u64>,

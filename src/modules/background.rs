@@ -22,7 +22,7 @@ const WELL_AFTER: Duration = Duration::from_secs(60);
 const STOP_WITHIN: Duration = Duration::from_secs(5);
 
 /// What the end of a background task means.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskKind {
     /// It runs as long as its module. However it ends, it is started again, after a pause that doubles up to a minute.
@@ -79,7 +79,7 @@ pub struct BackgroundTask {
 }
 
 /// Where a background task stands.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskState {
     Running,
@@ -92,7 +92,7 @@ pub enum TaskState {
 }
 
 /// A background task as people and tools see it.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct TaskHealth {
     pub kind: TaskKind,
     pub state: TaskState,

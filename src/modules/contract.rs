@@ -34,6 +34,7 @@ use tools::Tool;
 /// The step of boot in which a module failed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(rename = "ModulePhase")]
 pub enum Phase {
     Config,
     Credentials,
@@ -46,8 +47,9 @@ pub enum Phase {
 }
 
 /// How a module is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "ModuleHealth")]
 pub enum Health {
     Active,
     /// It works, but one of its background tasks failed and is started again, or its note says what else is wrong.
@@ -58,7 +60,8 @@ pub enum Health {
 }
 
 /// A module's state as people and tools see it.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(rename = "ModuleState")]
 pub struct State {
     pub health: Health,
     pub enabled: bool,

@@ -18,7 +18,8 @@ use base::{IdBeginning, TenantId, Trust};
 use store::StoreError;
 
 /// What a person's command made of one.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(rename = "DeliveryChange")]
 pub struct Changed {
     pub id: Uuid,
     pub before: String,
@@ -26,7 +27,8 @@ pub struct Changed {
 }
 
 /// Something that the chat shows.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(rename = "OwnerNote")]
 pub struct Note {
     pub id: Uuid,
     pub from: String,

@@ -73,10 +73,16 @@ impl Scheduler {
         Ok(open.collect())
     }
 
-    /// The newest runs of a schedule, the newest first.
-    pub async fn history(&self, tenant: &TenantId, id: Uuid, limit: u32) -> Result<Vec<Value>, StoreError> {
+    /// The newest runs of a schedule, the newest first; those that came before the run `before`, if it is named.
+    pub async fn history(
+        &self,
+        tenant: &TenantId,
+        id: Uuid,
+        before: Option<Uuid>,
+        limit: u32,
+    ) -> Result<Vec<Value>, StoreError> {
         let mut lease = self.worker().store.tenant(tenant).await?;
-        Ok(runs_of(&mut lease, &self.worker().pieces, id, limit).await?.iter().map(run).collect())
+        Ok(runs_of(&mut lease, &self.worker().pieces, id, before, limit).await?.iter().map(run).collect())
     }
 
     /// The ids of schedules that begin so.

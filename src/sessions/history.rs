@@ -81,6 +81,18 @@ impl Spawner {
         Ok(Some(EventPage { butler: butler.to_owned(), state, events, more }))
     }
 
+    /// The newest sessions queued before a moment, or at that moment with a lower id, as the tool `sessions_list` shows
+    /// them.
+    pub async fn newest_before(
+        &self,
+        ctx: &RequestContext,
+        before: (Timestamp, Uuid),
+        limit: i64,
+    ) -> Result<Vec<Value>, StoreError> {
+        let mut lease = self.store().lease(ctx).await?;
+        Ok(sql::newest_before(&mut lease, before, limit).await?.iter().map(show).collect())
+    }
+
     /// The composed system prompt of a session, and what its trigger came with; null when there is none yet.
     pub async fn prompt_of(&self, ctx: &RequestContext, id: Uuid) -> Result<Value, StoreError> {
         let mut lease = self.store().lease(ctx).await?;

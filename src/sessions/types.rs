@@ -151,7 +151,7 @@ impl TriggerError {
 }
 
 /// A session's state, as its row has it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, IntoStaticStr)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, IntoStaticStr, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum SessionState {
@@ -172,7 +172,7 @@ impl SessionState {
 }
 
 /// How a session ended.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct SessionResult {
     pub session_id: SessionId,
     pub state: SessionState,
@@ -191,7 +191,7 @@ pub struct SessionResult {
 }
 
 /// Something that happened in a session, as it is stored and as whoever watches is told.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct SessionEvent {
     pub butler: String,
     pub session_id: SessionId,
@@ -204,7 +204,7 @@ pub struct SessionEvent {
 }
 
 /// The kinds of [`SessionEvent`].
-#[derive(Clone, Debug, Serialize, Deserialize, IntoStaticStr)]
+#[derive(Clone, Debug, Serialize, Deserialize, IntoStaticStr, schemars::JsonSchema)]
 #[serde(tag = "event", rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum EventKind {
@@ -339,6 +339,7 @@ pub enum EventKind {
         class: String,
     },
     #[serde(with = "ended")]
+    #[schemars(with = "ended::Read")]
     Ended(SessionResult),
     /// Of a kind that this version does not know.
     #[serde(other)]
@@ -371,8 +372,8 @@ mod ended {
     struct Written<'a> {
         result: &'a SessionResult,
     }
-    #[derive(Deserialize)]
-    struct Read {
+    #[derive(Deserialize, schemars::JsonSchema)]
+    pub(super) struct Read {
         result: SessionResult,
     }
 
@@ -385,7 +386,7 @@ mod ended {
 }
 
 /// Whether a butler can start sessions.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ModelState {
     pub runtime: String,
     pub model: Option<String>,

@@ -34,7 +34,7 @@ const BYTES_A_TOKEN: f64 = 3.5;
 const PREFIX: usize = 14;
 
 /// Why a tool is shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
     /// Every session has it.
@@ -63,7 +63,7 @@ impl Reason {
 }
 
 /// A tool that is shown, and what that costs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ShownTool {
     pub name: String,
     pub reason: Reason,

@@ -91,7 +91,7 @@ pub async fn run(args: &[String]) -> Result<(), Failed> {
         }
         spoken
     });
-    let admin = if rest.iter().any(|s| s == WITHOUT_PAGES) { admin::spawn } else { dashboard::spawn };
+    let admin = if rest.iter().any(|s| s == WITHOUT_PAGES) { admin::spawn } else { offline::admin_port };
     serve_with(household, Catalog::default(), stop, admin, hooks).await?;
     speaking.await?
 }

@@ -160,11 +160,13 @@ pub(crate) async fn list(
          WHERE tenant_id = $1 AND ($2::text IS NULL OR butler = $2) AND ($3::text IS NULL OR status = $3)
            AND ($4::text IS NULL OR tool_name = $4) AND ($5::uuid IS NULL OR approval_rule_id = $5)
            AND ($6::timestamptz IS NULL OR requested_at >= $6)
+           AND ($8::uuid IS NULL
+                OR seq < (SELECT b.seq FROM shared.pending_actions b WHERE b.tenant_id = $1 AND b.id = $8))
          ORDER BY seq DESC LIMIT $7"
     );
     let status = filter.status.map(Status::as_str);
-    let Filter { butler, tool_name, rule, since, .. } = filter;
-    let params: store::Params<'_> = &[&tenant.as_str(), butler, &status, tool_name, rule, since, &limit];
+    let Filter { butler, tool_name, rule, since, before, .. } = filter;
+    let params: store::Params<'_> = &[&tenant.as_str(), butler, &status, tool_name, rule, since, &limit, before];
     let rows = lease.read(&sql, params).await.map_err(failed())?;
     Ok(rows.iter().map(Action::from).collect())
 }

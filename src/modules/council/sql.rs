@@ -337,18 +337,20 @@ pub(super) async fn waiting(call: &ToolCall) -> Result<(i64, i64), ToolError> {
     Ok(rows.first().map_or((0, 0), |row| (row.get(0), row.get(1))))
 }
 
-/// The newest questions.
-pub(super) async fn newest(call: &ToolCall, most: i64) -> Result<Vec<Value>, ToolError> {
+/// The newest questions; those that were asked before another, if that is named.
+pub(super) async fn newest(call: &ToolCall, before: Option<Uuid>, most: i64) -> Result<Vec<Value>, ToolError> {
     let sql =
         "SELECT id, coalesce(title, left(question, 200)) AS title, way, left(answer, 300) AS answer, failure, asked_at,
-        answered_at FROM council_questions ORDER BY asked_at DESC, id DESC LIMIT $1";
+        answered_at FROM council_questions
+        WHERE $2::uuid IS NULL OR (asked_at, id) < (SELECT b.asked_at, b.id FROM council_questions b WHERE b.id = $2)
+        ORDER BY asked_at DESC, id DESC LIMIT $1";
     let one = |row: &Row| {
         json!({"id": row.get::<_, Uuid>("id"), "question": row.get::<_, String>("title"),
                "way": row.get::<_, Option<String>>("way"), "answer": row.get::<_, Option<String>>("answer"),
                "failure": row.get::<_, Option<String>>("failure"), "asked_at": at(row, "asked_at"),
                "answered_at": at(row, "answered_at")})
     };
-    Ok(call.query(sql, &[&most]).await?.iter().map(one).collect())
+    Ok(call.query(sql, &[&most, &before]).await?.iter().map(one).collect())
 }
 
 fn at(row: &Row, name: &str) -> Option<String> {

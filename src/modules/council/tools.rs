@@ -27,7 +27,8 @@ pub(super) fn tools() -> Result<Vec<Tool>, ModuleError> {
     let list = define(
         NAMES[0],
         "The council's newest questions, each with how it was answered, and how many episodes wait for the knowledge graph.",
-        json!({"limit": {"type": "integer", "minimum": 1, "maximum": 100, "default": 20}}),
+        json!({"limit": {"type": "integer", "minimum": 1, "maximum": 101, "default": 20},
+               "before": {"type": "string", "format": "uuid", "description": "Those asked before this one"}}),
         json!([]),
     )?;
     let one = define(
@@ -39,8 +40,9 @@ pub(super) fn tools() -> Result<Vec<Tool>, ModuleError> {
     )?;
     let lists = handler(|call: ::tools::ToolCall| async move {
         let most = call.args.get("limit").and_then(Value::as_i64).unwrap_or(20);
+        let before = call.text("before").and_then(|id| id.parse().ok());
         let (waiting, dead) = sql::waiting(&call).await?;
-        Ok(json!({"questions": sql::newest(&call, most).await?, "episodes_waiting": waiting, "episodes_refused": dead}))
+        Ok(json!({"questions": sql::newest(&call, before, most).await?, "episodes_waiting": waiting, "episodes_refused": dead}))
     });
     let shows = handler(|call: ::tools::ToolCall| async move {
         let id: Uuid = call.text("id").and_then(|id| id.parse().ok()).unwrap_or_default();

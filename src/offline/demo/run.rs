@@ -84,7 +84,7 @@ async fn try_run(options: DemoOptions) -> Result<(), DemoError> {
             }
         })
     });
-    let household = Embedded::start(household, dashboard::spawn, Some(prepare)).await?;
+    let household = Embedded::start(household, crate::admin_port, Some(prepare)).await?;
     let supervisor = household.supervisor.clone();
     story::household(&supervisor.status().await, started.elapsed());
     let done = work(&supervisor).await;

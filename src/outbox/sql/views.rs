@@ -10,7 +10,8 @@ use store::{Lease, StoreError};
 
 store::row! {
     /// One delivery as people see it.
-    #[derive(Clone, Debug, Serialize, Deserialize)]
+    #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+    #[schemars(rename = "Delivery")]
     pub struct DeliveryView {
         pub id: Uuid,
         pub origin: String,
@@ -46,7 +47,8 @@ store::row! {
 
 store::row! {
     /// A file of a delivery, as it is told of.
-    #[derive(Clone, Debug, Serialize, Deserialize)]
+    #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+    #[schemars(rename = "DeliveryFile")]
     pub struct FileView {
         pub name: String,
         pub media_type: String,
@@ -61,7 +63,8 @@ store::row! {
 
 store::row! {
     /// One try.
-    #[derive(Clone, Debug, Serialize, Deserialize)]
+    #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+    #[schemars(rename = "DeliveryTry")]
     pub struct Attempt {
         pub n: i32,
         pub begun_at: Timestamp,

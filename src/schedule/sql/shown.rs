@@ -104,18 +104,22 @@ pub(crate) async fn open_runs(
     Ok(rows.iter().map(|row| (row.get("schedule"), row.get("task_id"), RunShown::from(row))).collect())
 }
 
-/// The newest runs of a schedule, the newest first.
+/// The newest runs of a schedule, the newest first; those that came before the run `before`, if it is named.
 pub(crate) async fn runs_of(
     lease: &mut Lease,
     pieces: &SessionPieces,
     task: Uuid,
+    before: Option<Uuid>,
     limit: u32,
 ) -> Result<Vec<RunShown>, StoreError> {
     let sql = format!(
-        "SELECT {} FROM schedule_runs r WHERE r.task_id = $1 ORDER BY r.created_at DESC, r.fire_at DESC LIMIT $2",
+        "SELECT {} FROM schedule_runs r WHERE r.task_id = $1
+           AND ($3::uuid IS NULL OR (r.created_at, r.fire_at) < (SELECT b.created_at, b.fire_at FROM schedule_runs b
+                                                                 WHERE b.task_id = $1 AND b.id = $3))
+         ORDER BY r.created_at DESC, r.fire_at DESC LIMIT $2",
         run(pieces)
     );
-    let rows = lease.query(&sql, &[&task, &i64::from(limit).min(MOST)]).await.map_err(failed())?;
+    let rows = lease.query(&sql, &[&task, &i64::from(limit).min(MOST), &before]).await.map_err(failed())?;
     Ok(rows.iter().map(RunShown::from).collect())
 }
 

@@ -11,8 +11,9 @@ use super::sql::Entry;
 use base::Money;
 
 /// What a report's rows stand for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(rename = "CostsBy")]
 pub enum By {
     #[default]
     Butler,
@@ -47,7 +48,7 @@ pub enum Period {
 }
 
 /// What was spent on something.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Cost {
     /// A butler, `health: schedule:morning`, or a model; `null` is a model that nobody named. Empty for the total.
     pub name: Option<String>,
@@ -64,7 +65,8 @@ pub struct Cost {
 }
 
 /// What this month comes to.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(rename = "CostsOfMonth")]
 pub struct Month {
     /// What it came to until now; `null` where nothing is known.
     pub usd: Option<Money>,
@@ -76,7 +78,7 @@ pub struct Month {
 }
 
 /// `butlerd costs`.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Costs {
     /// The first and the last day, in the owner's time zone. A session counts for the day on which it started.
     pub from: Date,

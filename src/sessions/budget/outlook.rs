@@ -13,7 +13,7 @@ use config::ButlerConfig;
 use store::StoreError;
 
 /// One limit and what is left of it. Every amount is `null` where there is no such limit.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct LimitLeft {
     /// `session`, `butler's day`, `tenant's day` or `strangers' day`.
     pub scope: String,

@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use jiff::Timestamp;
 use jiff::civil::Date;
 use rust_decimal::Decimal;
 use serde_json::Value;
@@ -83,6 +84,16 @@ pub async fn of_traces(lease: &mut Lease, traces: &[String], most: i64) -> Resul
 pub async fn newest(call: &ToolCall, limit: i64, offset: i64) -> Result<Vec<Row>, ToolError> {
     let sql = format!("SELECT {} FROM sessions ORDER BY queued_at DESC, id DESC LIMIT $1 OFFSET $2", *COLUMNS);
     call.query(&sql, &[&limit, &offset]).await
+}
+
+/// The newest sessions queued before a moment, or at that moment with a lower id.
+pub async fn newest_before(lease: &mut Lease, (at, id): (Timestamp, Uuid), limit: i64) -> Result<Vec<Row>, StoreError> {
+    let sql = format!(
+        "SELECT {} FROM sessions WHERE queued_at <= $1 AND (queued_at < $1 OR id < $2)
+         ORDER BY queued_at DESC, id DESC LIMIT $3",
+        *COLUMNS
+    );
+    lease.read(&sql, &[&at, &id, &limit]).await.map_err(StoreError::query("reading sessions"))
 }
 
 /// One session.

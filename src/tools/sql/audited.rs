@@ -12,7 +12,7 @@ use store::{Lease, StoreError};
 
 store::row! {
     /// A call on record.
-    #[derive(Clone, Debug, Serialize, Deserialize)]
+    #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
     pub struct AuditedCall {
         pub id: i64,
         pub session_id: Option<Uuid>,

@@ -1,0 +1,174 @@
+//! An endpoint: its path, its types, and what answers it.
+
+use admin::{Failure, Need, Unavailable};
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use http::{Method, StatusCode};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::input::Input;
+use super::problem::Problem;
+use super::visit::Visit;
+
+/// What answers a request: JSON, or why not.
+pub(crate) type Run = Box<dyn for<'a> Fn(&'a Visit) -> BoxFuture<'a, Result<Bytes, Problem>> + Send + Sync>;
+
+/// A part of the API, by which its document is divided.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Group {
+    pub name: &'static str,
+    pub about: &'static str,
+}
+
+/// One row of the table.
+pub(crate) struct Endpoint {
+    pub method: Method,
+    /// Below `/api/v1`, with `{name}` for each parameter that stands in it.
+    pub path: &'static str,
+    /// Its name for programs.
+    pub id: &'static str,
+    pub summary: &'static str,
+    pub need: Need,
+    /// The status of an answer.
+    pub success: StatusCode,
+    pub params: Input,
+    pub body: Option<Input>,
+    /// JSON Schema of the answer.
+    pub answer: fn(&mut SchemaGenerator) -> Schema,
+    pub run: Run,
+}
+
+/// A page of a list.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "{T}List")]
+pub(crate) struct Page<T> {
+    pub data: Vec<T>,
+    /// What `cursor` is for the next page; null: there is none.
+    pub next: Option<String>,
+    /// Butlers that can't be asked just now, so that theirs are missing.
+    pub unavailable: Vec<Unavailable>,
+}
+
+/// What a handler of parameters and a body is.
+type Act<P, B, A> = for<'a> fn(&'a Visit, P, B) -> BoxFuture<'a, Result<A, Failure>>;
+type Read<P, A> = for<'a> fn(&'a Visit, P) -> BoxFuture<'a, Result<A, Failure>>;
+
+/// An endpoint that one looks at.
+pub(crate) fn get<P, A>(path: &'static str, id: &'static str, summary: &'static str, run: Read<P, A>) -> Endpoint
+where
+    P: DeserializeOwned + JsonSchema + Send + 'static,
+    A: Serialize + JsonSchema + 'static,
+{
+    let run = runs(move |visit| {
+        Box::pin(async move {
+            let params = Input::read(&visit.params)?;
+            json(&run(visit, params).await?)
+        })
+    });
+    Endpoint {
+        method: Method::GET,
+        path,
+        id,
+        summary,
+        need: Need::Look,
+        success: StatusCode::OK,
+        params: Input::of::<P>(),
+        body: None,
+        answer: SchemaGenerator::subschema_for::<A>,
+        run,
+    }
+}
+
+/// An endpoint that does something.
+pub(crate) fn post<P, B, A>(path: &'static str, id: &'static str, summary: &'static str, run: Act<P, B, A>) -> Endpoint
+where
+    P: DeserializeOwned + JsonSchema + Send + 'static,
+    B: DeserializeOwned + JsonSchema + Send + 'static,
+    A: Serialize + JsonSchema + 'static,
+{
+    let run = runs(move |visit| {
+        Box::pin(async move {
+            let (params, body) = (Input::read(&visit.params)?, Input::read(&visit.body)?);
+            json(&run(visit, params, body).await?)
+        })
+    });
+    Endpoint {
+        method: Method::POST,
+        path,
+        id,
+        summary,
+        need: Need::Manage,
+        success: StatusCode::OK,
+        params: Input::of::<P>(),
+        body: Some(Input::of::<B>()),
+        answer: SchemaGenerator::subschema_for::<A>,
+        run,
+    }
+}
+
+/// The compiler learns here how long what runs may borrow.
+fn runs<F>(run: F) -> Run
+where
+    F: for<'a> Fn(&'a Visit) -> BoxFuture<'a, Result<Bytes, Problem>> + Send + Sync + 'static,
+{
+    Box::new(run)
+}
+
+fn json<A: Serialize>(answer: &A) -> Result<Bytes, Problem> {
+    let bytes = serde_json::to_vec(answer).map_err(|e| Problem::from(Failure::internal("Writing the answer", &e)))?;
+    Ok(Bytes::from(bytes))
+}
+
+impl Endpoint {
+    /// The same, of another right than is usual.
+    pub fn needs(self, need: Need) -> Self {
+        Self { need, ..self }
+    }
+
+    /// The same, which is answered before it is done.
+    pub fn begins(self) -> Self {
+        Self { success: StatusCode::ACCEPTED, ..self }
+    }
+
+    pub fn looks(&self) -> bool {
+        self.method == Method::GET
+    }
+
+    pub fn scope(&self) -> &'static str {
+        match self.need {
+            Need::Look => "read",
+            Need::HandIn => "ingest",
+            Need::Work => "tools",
+            Need::Manage | Need::Household => "admin",
+        }
+    }
+
+    /// The names of the parameters that stand in its path, in order.
+    pub fn in_path(&self) -> impl Iterator<Item = &'static str> {
+        self.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
+    }
+
+    /// Every status that it may have.
+    pub fn statuses(&self) -> Vec<StatusCode> {
+        let mut all = vec![self.success];
+        let takes = self.params.properties().next().is_some();
+        if self.looks() {
+            all.push(StatusCode::NOT_MODIFIED);
+        }
+        all.extend([StatusCode::BAD_REQUEST, StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN]);
+        if takes {
+            all.push(StatusCode::NOT_FOUND);
+        }
+        if self.body.is_some() {
+            all.extend([StatusCode::REQUEST_TIMEOUT, StatusCode::UNSUPPORTED_MEDIA_TYPE]);
+        }
+        all.extend([StatusCode::CONFLICT, StatusCode::PAYLOAD_TOO_LARGE]);
+        if takes || self.body.is_some() {
+            all.push(StatusCode::UNPROCESSABLE_ENTITY);
+        }
+        all.extend([StatusCode::INTERNAL_SERVER_ERROR, StatusCode::SERVICE_UNAVAILABLE]);
+        all
+    }
+}

@@ -1,0 +1,107 @@
+//! Approvals.
+
+use admin::calls::ApprovalsApiServer;
+use admin::{ActionPage, Failure, ProposalPage};
+use approvals::{Action, Rule, Status};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::messages::word;
+use super::sessions::ById;
+use crate::endpoint::{Endpoint, Page, get, post};
+use crate::input::Paging;
+use crate::visit::Visit;
+
+pub(super) fn endpoints() -> Vec<Endpoint> {
+    vec![
+        get("/approvals", "listApprovals", "Calls that wait, or waited, for a person, the newest first", |v, p| {
+            Box::pin(list(v, p))
+        }),
+        get("/approvals/{id}", "getApproval", "One call with all that is to be seen before it is decided on", |v, p| {
+            Box::pin(one(v, p))
+        }),
+        post("/approvals/{id}/approve", "approve", "Let a call through, once", |v, p, b| Box::pin(approve(v, p, b))),
+        post("/approvals/{id}/refuse", "refuse", "Turn a call down", |v, p, b| Box::pin(refuse(v, p, b))),
+        get("/proposals/{id}", "getProposal", "What a message asks for and what still waits of it", |v, p| {
+            Box::pin(proposal(v, p))
+        }),
+        post("/proposals/{id}/approve", "approveProposal", "Let all through that a proposal still waits for", |v, p, b| {
+            Box::pin(approve_all(v, p, b))
+        }),
+        post("/proposals/{id}/refuse", "refuseProposal", "Turn all down that a proposal still waits for", |v, p, b| {
+            Box::pin(refuse_all(v, p, b))
+        }),
+        get("/standing-rules", "listStandingRules", "Which calls are allowed from now on", |v, p| Box::pin(rules(v, p))),
+    ]
+}
+
+/// Which calls.
+#[derive(Deserialize, JsonSchema)]
+struct Wanted {
+    /// Of this butler alone.
+    butler: Option<String>,
+    /// Of this status alone.
+    status: Option<Status>,
+    #[serde(flatten)]
+    paging: Paging,
+}
+
+async fn list(visit: &Visit, wanted: Wanted) -> Result<Page<Action>, Failure> {
+    let start = visit.start::<uuid::Uuid>(&wanted.paging)?;
+    let (status, most) = (word(wanted.status), start.one_more());
+    let found = visit.calls.approvals_before(&visit.ext, wanted.butler, status, start.before, most).await?;
+    Ok(visit.page(&start, found, |action| action.id))
+}
+
+async fn one(visit: &Visit, of: ById) -> Result<ActionPage, Failure> {
+    visit.calls.approvals_show(&visit.ext, of.id, None).await
+}
+
+/// What the person saw.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Approval {
+    /// `seen` as the approval was shown with. What has several pages is let through with it alone, or after all of them
+    /// were shown.
+    seen: Option<String>,
+}
+
+/// Why not.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Refusal {
+    /// For the butler that asked.
+    #[schemars(length(max = 500))]
+    reason: Option<String>,
+}
+
+async fn approve(visit: &Visit, of: ById, with: Approval) -> Result<Action, Failure> {
+    visit.calls.approvals_approve(&visit.ext, of.id, with.seen).await
+}
+
+async fn refuse(visit: &Visit, of: ById, with: Refusal) -> Result<Action, Failure> {
+    visit.calls.approvals_reject(&visit.ext, of.id, with.reason).await
+}
+
+async fn proposal(visit: &Visit, of: ById) -> Result<ProposalPage, Failure> {
+    visit.calls.approvals_proposal(&visit.ext, of.id).await
+}
+
+async fn approve_all(visit: &Visit, of: ById, with: Approval) -> Result<Page<Action>, Failure> {
+    Ok(visit.whole(visit.calls.approvals_approve_proposal(&visit.ext, of.id, with.seen).await?))
+}
+
+async fn refuse_all(visit: &Visit, of: ById, with: Refusal) -> Result<Page<Action>, Failure> {
+    Ok(visit.whole(visit.calls.approvals_reject_proposal(&visit.ext, of.id, with.reason).await?))
+}
+
+/// Which rules.
+#[derive(Deserialize, JsonSchema)]
+struct RulesWanted {
+    /// Those that ended as well.
+    all: Option<bool>,
+}
+
+async fn rules(visit: &Visit, wanted: RulesWanted) -> Result<Page<Rule>, Failure> {
+    Ok(visit.whole(visit.calls.approvals_rules(&visit.ext, wanted.all.unwrap_or_default()).await?))
+}

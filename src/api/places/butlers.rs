@@ -1,0 +1,68 @@
+//! Butlers.
+
+use admin::calls::{HouseApiServer, LooksApiServer, WorkApiServer};
+use admin::{Failure, SkillInfo, ToolInfo};
+use butler::ButlerStatus;
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use uuid::Uuid;
+
+use super::looks::look;
+use crate::endpoint::{Endpoint, Page, get};
+use crate::input::Nothing;
+use crate::visit::Visit;
+
+pub(super) fn endpoints() -> Vec<Endpoint> {
+    vec![
+        get("/butlers", "listButlers", "The butlers and how each is", |v, p| Box::pin(list(v, p))),
+        get("/butlers/{butler}", "getButler", "One butler with its modules", |v, p| Box::pin(one(v, p))),
+        get("/butlers/{butler}/tools", "listTools", "A butler's tools with their arguments", |v, p| Box::pin(tools(v, p))),
+        get("/butlers/{butler}/skills", "listSkills", "A butler's skills", |v, p| Box::pin(skills(v, p))),
+        get("/butlers/{butler}/notes", "listNotesToSelf", "What a butler noted for its later sessions", |v, p| {
+            Box::pin(notes(v, p))
+        }),
+    ]
+}
+
+/// Which butler.
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct OfButler {
+    /// Its name.
+    pub butler: String,
+}
+
+/// A note to self.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct NoteToSelf {
+    note_id: i64,
+    note: String,
+    /// Who is behind it: `owner`, `system`, `known` or `stranger`.
+    trust: String,
+    told_to_sessions: bool,
+    session_id: Option<Uuid>,
+    created_at: Timestamp,
+}
+
+async fn list(visit: &Visit, _: Nothing) -> Result<Page<ButlerStatus>, Failure> {
+    Ok(visit.whole(visit.calls.status(&visit.ext).await?.butlers))
+}
+
+async fn one(visit: &Visit, of: OfButler) -> Result<ButlerStatus, Failure> {
+    let house = visit.calls.status(&visit.ext).await?;
+    let found = house.butlers.into_iter().find(|butler| butler.name == of.butler);
+    found.ok_or_else(|| Failure::new("unknown_butler", format!("There is no butler `{}`.", of.butler)))
+}
+
+async fn tools(visit: &Visit, of: OfButler) -> Result<Page<ToolInfo>, Failure> {
+    Ok(visit.whole(visit.calls.tool_list(&visit.ext, of.butler).await?))
+}
+
+async fn skills(visit: &Visit, of: OfButler) -> Result<Page<SkillInfo>, Failure> {
+    Ok(visit.whole(visit.calls.skill_list(&visit.ext, of.butler).await?))
+}
+
+async fn notes(visit: &Visit, of: OfButler) -> Result<Page<NoteToSelf>, Failure> {
+    Ok(visit.whole(look(visit, &of.butler, "notes_list", json!({})).await?))
+}

@@ -1,0 +1,102 @@
+//! The council.
+
+use admin::Failure;
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use super::looks::{look, read};
+use crate::endpoint::{Endpoint, Page, get};
+use crate::input::Paging;
+use crate::visit::Visit;
+
+pub(super) fn endpoints() -> Vec<Endpoint> {
+    vec![
+        get("/butlers/{butler}/council", "listQuestions", "What the council was asked, the newest first", |v, p| {
+            Box::pin(list(v, p))
+        }),
+        get("/butlers/{butler}/council/{id}", "getQuestion", "One question with all that was done for it", |v, p| {
+            Box::pin(one(v, p))
+        }),
+    ]
+}
+
+/// Whose questions.
+#[derive(Deserialize, JsonSchema)]
+struct Wanted {
+    /// The butler that has the council.
+    butler: String,
+    #[serde(flatten)]
+    paging: Paging,
+}
+
+/// A question.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct CouncilQuestion {
+    id: Uuid,
+    question: String,
+    /// How it was answered: `memory`, `direct` or `council`; null: not yet, or not at all.
+    way: Option<String>,
+    answer: Option<String>,
+    failure: Option<String>,
+    asked_at: Option<Timestamp>,
+    answered_at: Option<Timestamp>,
+}
+
+/// What one model did.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct CouncilStep {
+    stage: String,
+    round: i64,
+    member: String,
+    model: String,
+    session_id: Option<Uuid>,
+    said: Option<String>,
+    failure: Option<String>,
+    /// Whom each letter stood for.
+    letters: Option<Map<String, Value>>,
+    ranking: Option<Vec<Option<String>>>,
+}
+
+/// A question with all that was done for it.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Deliberation {
+    question: String,
+    title: Option<String>,
+    way: Option<String>,
+    answer: Option<String>,
+    failure: Option<String>,
+    /// What memory was worth.
+    confidence: Value,
+    /// The joined ranking.
+    ranking: Value,
+    asked_at: Option<Timestamp>,
+    answered_at: Option<Timestamp>,
+    steps: Vec<CouncilStep>,
+}
+
+async fn list(visit: &Visit, wanted: Wanted) -> Result<Page<CouncilQuestion>, Failure> {
+    let start = visit.start::<Uuid>(&wanted.paging)?;
+    let mut args = json!({"limit": start.one_more()});
+    if let Some(before) = start.before {
+        args["before"] = json!(before);
+    }
+    let mut answer: Value = look(visit, &wanted.butler, "council_questions", args).await?;
+    Ok(visit.page(&start, read(answer["questions"].take())?, |question: &CouncilQuestion| question.id))
+}
+
+/// Which question.
+#[derive(Deserialize, JsonSchema)]
+struct OneOf {
+    /// The butler that has the council.
+    butler: String,
+    /// Its id.
+    id: Uuid,
+}
+
+async fn one(visit: &Visit, of: OneOf) -> Result<Deliberation, Failure> {
+    let found: Option<Deliberation> = look(visit, &of.butler, "council_question", json!({"id": of.id})).await?;
+    found.ok_or_else(|| Failure::new("not_found", format!("There is no question {}.", of.id)))
+}

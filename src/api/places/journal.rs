@@ -1,0 +1,83 @@
+//! The journal, and projects' memories.
+
+use ::journal::wire::{Checkpoint, Edit, FileText, Status};
+use admin::calls::LocalAnswersApiServer;
+use admin::{Failure, ProjectPage, ProjectRow};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use uuid::Uuid;
+
+use super::butlers::OfButler;
+use crate::endpoint::{Endpoint, Page, get};
+use crate::visit::Visit;
+
+pub(super) fn endpoints() -> Vec<Endpoint> {
+    vec![
+        get("/butlers/{butler}/journal", "getJournal", "How a butler's journal is", |v, p| Box::pin(status(v, p))),
+        get("/butlers/{butler}/journal/file", "getJournalFile", "One file of the journal", |v, p| Box::pin(file(v, p))),
+        get("/butlers/{butler}/journal/checkpoints", "listCheckpoints", "Up to where what was said is summarized", |v, p| {
+            Box::pin(checkpoints(v, p))
+        }),
+        get("/butlers/{butler}/journal/edits", "listEdits", "Files of the journal that somebody edited", |v, p| {
+            Box::pin(edits(v, p))
+        }),
+        get("/butlers/{butler}/projects", "listProjects", "Projects that are remembered", |v, p| Box::pin(projects(v, p))),
+        get("/butlers/{butler}/projects/{id}", "getProject", "One project with its newest memories", |v, p| {
+            Box::pin(project(v, p))
+        }),
+    ]
+}
+
+async fn status(visit: &Visit, of: OfButler) -> Result<Status, Failure> {
+    visit.calls.journal_status(&visit.ext, of.butler).await
+}
+
+/// Which file.
+#[derive(Deserialize, JsonSchema)]
+struct FileOf {
+    /// The butler.
+    butler: String,
+    /// From the journal's directory, as the journal lists it.
+    #[schemars(length(min = 1, max = 500))]
+    file: String,
+}
+
+async fn file(visit: &Visit, of: FileOf) -> Result<FileText, Failure> {
+    visit.calls.journal_file(&visit.ext, of.butler, of.file).await
+}
+
+/// How many.
+#[derive(Deserialize, JsonSchema)]
+struct CheckpointsOf {
+    /// The butler.
+    butler: String,
+    /// How many of the newest; 50 if it is not given.
+    #[schemars(range(min = 1, max = 200))]
+    limit: Option<u32>,
+}
+
+async fn checkpoints(visit: &Visit, of: CheckpointsOf) -> Result<Page<Checkpoint>, Failure> {
+    let found = visit.calls.journal_checkpoints(&visit.ext, of.butler, of.limit.unwrap_or(50)).await?;
+    Ok(visit.whole(found))
+}
+
+async fn edits(visit: &Visit, of: OfButler) -> Result<Page<Edit>, Failure> {
+    Ok(visit.whole(visit.calls.journal_edits(&visit.ext, of.butler).await?))
+}
+
+async fn projects(visit: &Visit, of: OfButler) -> Result<Page<ProjectRow>, Failure> {
+    Ok(visit.whole(visit.calls.project_list(&visit.ext, of.butler).await?))
+}
+
+/// Which project.
+#[derive(Deserialize, JsonSchema)]
+struct ProjectOf {
+    /// The butler that remembers it.
+    butler: String,
+    /// Its id.
+    id: Uuid,
+}
+
+async fn project(visit: &Visit, of: ProjectOf) -> Result<ProjectPage, Failure> {
+    visit.calls.project_show(&visit.ext, of.butler, of.id).await
+}

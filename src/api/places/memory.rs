@@ -1,0 +1,166 @@
+//! What butlers remember.
+
+use admin::Failure;
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use super::looks::{look, read};
+use super::messages::word;
+use crate::endpoint::{Endpoint, Page, get};
+use crate::input::Paging;
+use crate::visit::Visit;
+
+pub(super) fn endpoints() -> Vec<Endpoint> {
+    vec![
+        get("/butlers/{butler}/memory", "searchMemory", "Search what a butler remembers, with the parts of each score", |v, p| {
+            Box::pin(search(v, p))
+        }),
+        get("/butlers/{butler}/memory/history", "listMemoryEvents", "What was done to memories, the newest first", |v, p| {
+            Box::pin(history(v, p))
+        }),
+        get("/butlers/{butler}/memory/{id}", "getMemory", "One memory, why it is known, and what was done to it", |v, p| {
+            Box::pin(why(v, p))
+        }),
+    ]
+}
+
+/// The kinds of memories.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum MemoryKind {
+    Episode,
+    Fact,
+    Rule,
+}
+
+/// What to look for.
+#[derive(Deserialize, JsonSchema)]
+struct Searched {
+    /// The butler.
+    butler: String,
+    /// The words.
+    #[schemars(length(min = 1, max = 1000))]
+    text: String,
+    /// Of this kind alone.
+    kind: Option<MemoryKind>,
+    /// How many at most; 20 if it is not given.
+    #[schemars(range(min = 1, max = 50))]
+    limit: Option<u32>,
+}
+
+/// A memory that was found.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct MemoryHit {
+    id: Uuid,
+    #[serde(rename = "type")]
+    kind: String,
+    /// What it says.
+    #[serde(default)]
+    content: Option<String>,
+    #[serde(default)]
+    score: Option<f64>,
+    /// What the score is made of, by name.
+    #[serde(default)]
+    parts: Option<Map<String, Value>>,
+    /// What else is known of it.
+    #[serde(flatten)]
+    more: Map<String, Value>,
+}
+
+async fn search(visit: &Visit, wanted: Searched) -> Result<Page<MemoryHit>, Failure> {
+    let mut args = json!({"query": wanted.text, "limit": wanted.limit.unwrap_or(20), "explain": true});
+    if let Some(kind) = word(wanted.kind) {
+        args["types"] = json!([kind]);
+    }
+    let mut answer: Value = look(visit, &wanted.butler, "memory_search", args).await?;
+    Ok(visit.whole(read(answer["results"].take())?))
+}
+
+/// Whose history.
+#[derive(Deserialize, JsonSchema)]
+struct HistoryOf {
+    /// The butler.
+    butler: String,
+    #[serde(flatten)]
+    paging: Paging,
+}
+
+/// Something that was done to a memory.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct MemoryEvent {
+    event: Uuid,
+    at: Timestamp,
+    what: String,
+    /// Who did it.
+    by: String,
+    reason: Option<String>,
+    /// It was taken back.
+    #[serde(default)]
+    undone: bool,
+    session_id: Option<Uuid>,
+    /// What else is known of it.
+    #[serde(flatten)]
+    more: Map<String, Value>,
+}
+
+async fn history(visit: &Visit, wanted: HistoryOf) -> Result<Page<MemoryEvent>, Failure> {
+    let start = visit.start::<i64>(&wanted.paging)?;
+    let mut args = json!({"limit": start.limit});
+    if let Some(before) = start.before {
+        args["before"] = json!(before);
+    }
+    let mut answer: Value = look(visit, &wanted.butler, "memory_history", args).await?;
+    let next = answer["next_before"].as_i64();
+    Ok(visit.part(read(answer["events"].take())?, next, Vec::new()))
+}
+
+/// Which memory.
+#[derive(Deserialize, JsonSchema)]
+struct OneOf {
+    /// The butler.
+    butler: String,
+    /// Its id.
+    id: Uuid,
+}
+
+/// A tie between two memories.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct MemoryLink {
+    relation: String,
+    from: String,
+    from_id: Uuid,
+    to: String,
+    to_id: Uuid,
+}
+
+/// A memory and how it came to be.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct MemoryStory {
+    memory_type: String,
+    /// Its columns.
+    memory: Map<String, Value>,
+    /// The episode that it comes from.
+    #[serde(default)]
+    source: Value,
+    #[serde(default)]
+    session: Value,
+    /// What it replaced, and what replaced it.
+    #[serde(default)]
+    supersedes: Value,
+    #[serde(default)]
+    superseded_by: Value,
+    #[serde(default)]
+    links: Vec<MemoryLink>,
+    #[serde(default)]
+    events: Vec<MemoryEvent>,
+    /// What else is known of it.
+    #[serde(flatten)]
+    more: Map<String, Value>,
+}
+
+async fn why(visit: &Visit, wanted: OneOf) -> Result<MemoryStory, Failure> {
+    look(visit, &wanted.butler, "memory_why", json!({"memory_id": wanted.id})).await
+}

@@ -1,0 +1,193 @@
+//! Messages that came in, what was said, and what was sent.
+
+use admin::calls::{ConversationsApiServer, DeliveriesApiServer, InboxApiServer};
+use admin::{ConversationPage, Failure, SaidRow};
+use inbox::Reopened;
+use inbox::messages::Entry;
+use outbox::{Changed, DeliveryView};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::sessions::ById;
+use crate::endpoint::{Endpoint, Page, get, post};
+use crate::input::{Nothing, Paging};
+use crate::visit::Visit;
+
+pub(super) fn endpoints() -> Vec<Endpoint> {
+    vec![
+        get("/inbox", "listInbox", "Messages that came in, the newest first, without their parts", |v, p| {
+            Box::pin(inbox_list(v, p))
+        }),
+        get("/inbox/{id}", "getMessage", "One message with its parts and answers", |v, p| Box::pin(inbox_one(v, p))),
+        post("/inbox/{id}/retry", "retryMessage", "Take a dead message, or its dead parts, up again", |v, p, b| {
+            Box::pin(inbox_retry(v, p, b))
+        }),
+        post("/inbox/{id}/reroute", "rerouteMessage", "Give a message, or a part of it, to another butler", |v, p, b| {
+            Box::pin(inbox_reroute(v, p, b))
+        }),
+        get("/conversations", "listConversations", "Conversations, each by its last entry", |v, p| {
+            Box::pin(conversations(v, p))
+        }),
+        get("/conversations/search", "searchConversations", "What was said that has this text in it", |v, p| {
+            Box::pin(search(v, p))
+        }),
+        get("/conversations/{id}", "getConversation", "What was said where this message or delivery belongs", |v, p| {
+            Box::pin(conversation(v, p))
+        }),
+        get("/deliveries", "listDeliveries", "What was sent, waits to be sent, or failed", |v, p| {
+            Box::pin(deliveries(v, p))
+        }),
+        get("/deliveries/{id}", "getDelivery", "One delivery with its tries", |v, p| Box::pin(delivery(v, p))),
+        post("/deliveries/{id}/retry", "retryDelivery", "Send one once more that failed, is dead or unknown", |v, p, b| {
+            Box::pin(delivery_retry(v, p, b))
+        }),
+    ]
+}
+
+/// How far a message is.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum MessageState {
+    Accepted,
+    Processing,
+    Done,
+    Dead,
+}
+
+/// The word for one of an enum's values, as it stands in JSON.
+pub(super) fn word<T: Serialize>(value: Option<T>) -> Option<String> {
+    serde_json::to_value(value?).ok()?.as_str().map(str::to_owned)
+}
+
+/// Which messages.
+#[derive(Deserialize, JsonSchema)]
+struct InboxWanted {
+    /// Of this state alone.
+    state: Option<MessageState>,
+    #[serde(flatten)]
+    paging: Paging,
+}
+
+async fn inbox_list(visit: &Visit, wanted: InboxWanted) -> Result<Page<Entry>, Failure> {
+    let start = visit.start::<Uuid>(&wanted.paging)?;
+    let found = visit.calls.inbox_list(&visit.ext, word(wanted.state), start.one_more(), start.before).await?;
+    Ok(visit.page(&start, found, |entry| entry.request_id))
+}
+
+async fn inbox_one(visit: &Visit, of: ById) -> Result<Entry, Failure> {
+    visit.calls.inbox_show(&visit.ext, of.id).await
+}
+
+async fn inbox_retry(visit: &Visit, of: ById, _: Nothing) -> Result<Reopened, Failure> {
+    visit.calls.inbox_retry(&visit.ext, of.id).await
+}
+
+/// Where to.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Reroute {
+    /// The butler that it is to go to.
+    butler: String,
+    /// The number of its part; without it all of it goes.
+    part: Option<i32>,
+}
+
+async fn inbox_reroute(visit: &Visit, of: ById, to: Reroute) -> Result<Reopened, Failure> {
+    visit.calls.inbox_reroute(&visit.ext, of.id, to.butler, to.part).await
+}
+
+/// Which part of a list.
+#[derive(Deserialize, JsonSchema)]
+struct Conversations {
+    #[serde(flatten)]
+    paging: Paging,
+}
+
+fn said(visit: &Visit, page: ConversationPage) -> Page<SaidRow> {
+    visit.part(page.entries, page.before, Vec::new())
+}
+
+async fn conversations(visit: &Visit, wanted: Conversations) -> Result<Page<SaidRow>, Failure> {
+    let start = visit.start::<i64>(&wanted.paging)?;
+    Ok(said(visit, visit.calls.conversations_list(&visit.ext, start.before, Some(start.limit)).await?))
+}
+
+/// What to look for.
+#[derive(Deserialize, JsonSchema)]
+struct Searched {
+    /// In what was said, in its subject, or in the name of the person.
+    #[schemars(length(min = 1, max = 100))]
+    text: String,
+    #[serde(flatten)]
+    paging: Paging,
+}
+
+async fn search(visit: &Visit, wanted: Searched) -> Result<Page<SaidRow>, Failure> {
+    let start = visit.start::<i64>(&wanted.paging)?;
+    let found = visit.calls.conversations_search(&visit.ext, wanted.text, start.before, Some(start.limit)).await?;
+    Ok(said(visit, found))
+}
+
+/// A list below something.
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct ListOf {
+    /// Its id.
+    pub id: Uuid,
+    #[serde(flatten)]
+    pub paging: Paging,
+}
+
+async fn conversation(visit: &Visit, wanted: ListOf) -> Result<Page<SaidRow>, Failure> {
+    let start = visit.start::<i64>(&wanted.paging)?;
+    let found = visit.calls.conversations_show(&visit.ext, wanted.id, start.before, Some(start.limit)).await?;
+    Ok(said(visit, found))
+}
+
+pub(super) async fn with_contact(visit: &Visit, wanted: ListOf) -> Result<Page<SaidRow>, Failure> {
+    let start = visit.start::<i64>(&wanted.paging)?;
+    let found = visit.calls.conversations_with(&visit.ext, wanted.id, start.before, Some(start.limit)).await?;
+    Ok(said(visit, found))
+}
+
+/// How far a delivery is.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum DeliveryState {
+    Pending,
+    Deferred,
+    Waiting,
+    Sending,
+    Sent,
+    Unknown,
+    Failed,
+    Dead,
+    /// Unknown, failed and dead ones.
+    Bad,
+}
+
+/// Which deliveries.
+#[derive(Deserialize, JsonSchema)]
+struct DeliveriesWanted {
+    /// Of this butler alone.
+    butler: Option<String>,
+    /// Of this state alone; `bad` are unknown, failed and dead ones.
+    state: Option<DeliveryState>,
+    #[serde(flatten)]
+    paging: Paging,
+}
+
+async fn deliveries(visit: &Visit, wanted: DeliveriesWanted) -> Result<Page<DeliveryView>, Failure> {
+    let start = visit.start::<Uuid>(&wanted.paging)?;
+    let (state, most) = (word(wanted.state), start.one_more());
+    let found = visit.calls.deliveries_list(&visit.ext, wanted.butler, state, most, start.before).await?;
+    Ok(visit.page(&start, found, |delivery| delivery.id))
+}
+
+async fn delivery(visit: &Visit, of: ById) -> Result<DeliveryView, Failure> {
+    visit.calls.deliveries_show(&visit.ext, of.id).await
+}
+
+async fn delivery_retry(visit: &Visit, of: ById, _: Nothing) -> Result<Changed, Failure> {
+    visit.calls.deliveries_retry(&visit.ext, of.id).await
+}

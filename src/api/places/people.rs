@@ -1,0 +1,109 @@
+//! People, connectors and rules.
+
+use admin::Failure;
+use inbox::SWITCHBOARD;
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use super::looks::look;
+use super::messages::with_contact;
+use crate::endpoint::{Endpoint, Page, get};
+use crate::input::Nothing;
+use crate::visit::Visit;
+
+pub(super) fn endpoints() -> Vec<Endpoint> {
+    vec![
+        get("/people", "listPeople", "The identities under which the household knows people", |v, p| Box::pin(people(v, p))),
+        get("/people/{id}/conversation", "getConversationWith", "What was said to a person and by them", |v, p| {
+            Box::pin(with_contact(v, p))
+        }),
+        get("/connectors", "listConnectors", "What hands messages in, and how each is", |v, p| Box::pin(connectors(v, p))),
+        get("/backfills", "listBackfills", "Jobs that bring in messages of the past", |v, p| Box::pin(backfills(v, p))),
+        get("/rules", "listRules", "What becomes of a message before any model is asked", |v, p| Box::pin(rules(v, p))),
+    ]
+}
+
+/// An identity under which a person writes.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Identity {
+    contact_id: Uuid,
+    /// The person's name.
+    name: String,
+    channel: String,
+    identity: String,
+    /// What else is known of it.
+    #[serde(flatten)]
+    more: Map<String, Value>,
+}
+
+/// What hands messages in.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Connector {
+    connector_type: String,
+    endpoint_identity: String,
+    version: Option<String>,
+    /// `online`, `stale`, `offline` or `disconnected`.
+    liveness: String,
+    /// How it says that it is.
+    state: String,
+    error_message: Option<String>,
+    last_seen_at: Timestamp,
+    /// Its counters, how far it has read, and what else is known of it.
+    #[serde(flatten)]
+    more: Map<String, Value>,
+}
+
+/// A job that brings in messages of the past.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Backfill {
+    job_id: Uuid,
+    connector_type: String,
+    endpoint_identity: String,
+    date_from: String,
+    date_to: String,
+    status: String,
+    rows_processed: i64,
+    rows_skipped: i64,
+    error: Option<String>,
+    updated_at: Timestamp,
+    /// What else is known of it.
+    #[serde(flatten)]
+    more: Map<String, Value>,
+}
+
+/// A triage rule. The first that fits a message decides.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct TriageRule {
+    id: Uuid,
+    position: i32,
+    /// What it looks at.
+    kind: String,
+    pattern: String,
+    /// `route_to`, `low_priority`, `metadata_only`, `skip` or `pass`.
+    action: String,
+    butler: Option<String>,
+    enabled: bool,
+    note: Option<String>,
+    /// What else is known of it.
+    #[serde(flatten)]
+    more: Map<String, Value>,
+}
+
+async fn people(visit: &Visit, _: Nothing) -> Result<Page<Identity>, Failure> {
+    Ok(visit.whole(look(visit, SWITCHBOARD, "contact_identity_list", json!({})).await?))
+}
+
+async fn connectors(visit: &Visit, _: Nothing) -> Result<Page<Connector>, Failure> {
+    Ok(visit.whole(look(visit, SWITCHBOARD, "connector_list", json!({})).await?))
+}
+
+async fn backfills(visit: &Visit, _: Nothing) -> Result<Page<Backfill>, Failure> {
+    Ok(visit.whole(look(visit, SWITCHBOARD, "backfill_list", json!({})).await?))
+}
+
+async fn rules(visit: &Visit, _: Nothing) -> Result<Page<TriageRule>, Failure> {
+    Ok(visit.whole(look(visit, SWITCHBOARD, "triage_rule_list", json!({})).await?))
+}

@@ -1,0 +1,97 @@
+//! Calls on record, what can be taken back, notes for the owner, names of secrets, tokens.
+
+use access::TokenInfo;
+use admin::calls::{AuditApiServer, NotesApiServer, SecretsApiServer, TokensApiServer, UndoApiServer};
+use admin::{AuditRow, Failure, Need, SecretName, UndoableCall};
+use outbox::Note;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tools::sql::audited::AuditFilter;
+use uuid::Uuid;
+
+use super::messages::word;
+use crate::endpoint::{Endpoint, Page, get};
+use crate::input::{Nothing, Paging};
+use crate::visit::Visit;
+
+pub(super) fn endpoints() -> Vec<Endpoint> {
+    vec![
+        get("/audit", "listCalls", "Calls of tools on record, the newest first", |v, p| Box::pin(audit(v, p))),
+        get("/undo", "listUndoable", "The newest calls that can be taken back", |v, p| Box::pin(undo(v, p))),
+        get("/notes", "listNotes", "What the household told its owner, the newest first", |v, p| Box::pin(notes(v, p))),
+        get("/secrets", "listSecrets", "Names and times of the stored secrets; never a value", |v, p| {
+            Box::pin(secrets(v, p))
+        })
+        .needs(Need::Household),
+        get("/tokens", "listTokens", "The live tokens, without their secret part", |v, p| Box::pin(tokens(v, p)))
+            .needs(Need::Household),
+    ]
+}
+
+/// How a call ended.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum CallOutcome {
+    Ok,
+    Refused,
+    Error,
+    Cancelled,
+}
+
+/// Which calls.
+#[derive(Deserialize, JsonSchema)]
+struct CallsWanted {
+    /// Of this butler's tools alone.
+    butler: Option<String>,
+    /// Of this tool alone.
+    tool: Option<String>,
+    /// Of this session alone.
+    session: Option<Uuid>,
+    /// That ended so.
+    outcome: Option<CallOutcome>,
+    #[serde(flatten)]
+    paging: Paging,
+}
+
+async fn audit(visit: &Visit, wanted: CallsWanted) -> Result<Page<AuditRow>, Failure> {
+    let start = visit.start::<String>(&wanted.paging)?;
+    let filter = AuditFilter { tool: wanted.tool, session: wanted.session, outcome: word(wanted.outcome) };
+    let page = visit.calls.audit_list(&visit.ext, wanted.butler, filter, start.before, Some(start.limit)).await?;
+    Ok(visit.part(page.calls, page.next, page.unavailable))
+}
+
+/// Which calls, and how many.
+#[derive(Deserialize, JsonSchema)]
+struct UndoWanted {
+    /// Of this butler alone.
+    butler: Option<String>,
+    /// How many of the newest; 50 if it is not given.
+    #[schemars(range(min = 1, max = 200))]
+    limit: Option<u32>,
+}
+
+async fn undo(visit: &Visit, wanted: UndoWanted) -> Result<Page<UndoableCall>, Failure> {
+    let found = visit.calls.undo_list(&visit.ext, wanted.butler, Some(wanted.limit.unwrap_or(50))).await?;
+    Ok(visit.whole(found))
+}
+
+/// Which part of a list.
+#[derive(Deserialize, JsonSchema)]
+struct NotesWanted {
+    #[serde(flatten)]
+    paging: Paging,
+}
+
+async fn notes(visit: &Visit, wanted: NotesWanted) -> Result<Page<Note>, Failure> {
+    let start = visit.start::<Uuid>(&wanted.paging)?;
+    let found = visit.calls.notes_list(&visit.ext, start.before, start.one_more()).await?;
+    Ok(visit.page(&start, found, |note| note.id))
+}
+
+async fn secrets(visit: &Visit, _: Nothing) -> Result<Page<SecretName>, Failure> {
+    Ok(visit.whole(visit.calls.secret_list(&visit.ext).await?))
+}
+
+async fn tokens(visit: &Visit, _: Nothing) -> Result<Page<TokenInfo>, Failure> {
+    Ok(visit.whole(visit.calls.token_list(&visit.ext).await?))
+}

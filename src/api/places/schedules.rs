@@ -1,0 +1,94 @@
+//! Schedules.
+
+use admin::calls::{LooksApiServer, ScheduleWeekApiServer, SchedulesApiServer};
+use admin::{CalendarRow, Failure, Need, OpenRun, RunRow, ScheduleRow};
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use uuid::Uuid;
+
+use super::messages::ListOf;
+use super::sessions::ById;
+use crate::endpoint::{Endpoint, Page, get, post};
+use crate::input::Nothing;
+use crate::visit::Visit;
+
+pub(super) fn endpoints() -> Vec<Endpoint> {
+    vec![
+        get("/schedules", "listSchedules", "Schedules, each with its last run", |v, p| Box::pin(list(v, p))),
+        get("/schedules/running", "listRunning", "The runs at work and those that wait", |v, p| Box::pin(running(v, p))),
+        get("/schedules/calendar", "getCalendar", "What ran, what was missed and what comes", |v, p| {
+            Box::pin(calendar(v, p))
+        }),
+        get("/schedules/{id}", "getSchedule", "One schedule with its last run", |v, p| Box::pin(one(v, p))),
+        get("/schedules/{id}/runs", "listRuns", "The runs of a schedule, the newest first", |v, p| Box::pin(runs(v, p))),
+        post("/schedules/{id}/run", "runSchedule", "Run a schedule once, now; answered before the run has begun", |v, p, b| {
+            Box::pin(run(v, p, b))
+        })
+        .needs(Need::Work)
+        .begins(),
+        post("/schedules/{id}/pause", "pauseSchedule", "Pause a schedule", |v, p, b| Box::pin(pause(v, p, b)))
+            .needs(Need::Work),
+        post("/schedules/{id}/resume", "resumeSchedule", "Let a paused schedule go on", |v, p, b| Box::pin(resume(v, p, b)))
+            .needs(Need::Work),
+    ]
+}
+
+/// Whose.
+#[derive(Deserialize, JsonSchema)]
+struct MaybeOf {
+    /// Of this butler; without it of all.
+    butler: Option<String>,
+}
+
+async fn list(visit: &Visit, of: MaybeOf) -> Result<Page<ScheduleRow>, Failure> {
+    let found = visit.calls.schedule_list(&visit.ext, of.butler, None).await?;
+    Ok(visit.part(found.schedules, None::<String>, found.unavailable))
+}
+
+async fn running(visit: &Visit, of: MaybeOf) -> Result<Page<OpenRun>, Failure> {
+    let found = visit.calls.schedule_running(&visit.ext, of.butler).await?;
+    Ok(visit.part(found.runs, None::<String>, found.unavailable))
+}
+
+/// From when to when, at most a month.
+#[derive(Deserialize, JsonSchema)]
+struct Span {
+    /// The first moment.
+    from: Timestamp,
+    /// The moment behind the last.
+    to: Timestamp,
+    /// Of this butler; without it of all.
+    butler: Option<String>,
+}
+
+async fn calendar(visit: &Visit, span: Span) -> Result<Page<CalendarRow>, Failure> {
+    let found = visit.calls.schedule_calendar(&visit.ext, span.from, span.to, span.butler).await?;
+    Ok(visit.part(found.schedules, None::<String>, found.unavailable))
+}
+
+async fn one(visit: &Visit, of: ById) -> Result<ScheduleRow, Failure> {
+    Ok(visit.calls.schedule_show(&visit.ext, of.id.to_string(), None, Some(1)).await?.schedule)
+}
+
+async fn runs(visit: &Visit, of: ListOf) -> Result<Page<RunRow>, Failure> {
+    let start = visit.start::<Uuid>(&of.paging)?;
+    let found = visit.calls.schedule_runs(&visit.ext, of.id, start.before, start.one_more()).await?;
+    Ok(visit.page(&start, found, |run| run.run.unwrap_or_default()))
+}
+
+async fn run(visit: &Visit, of: ById, _: Nothing) -> Result<ScheduleRow, Failure> {
+    visit.calls.schedule_start(&visit.ext, of.id.to_string(), None).await
+}
+
+async fn switch(visit: &Visit, of: ById, enabled: bool) -> Result<ScheduleRow, Failure> {
+    Box::pin(visit.calls.schedule_switch(&visit.ext, of.id.to_string(), None, enabled)).await
+}
+
+async fn pause(visit: &Visit, of: ById, _: Nothing) -> Result<ScheduleRow, Failure> {
+    switch(visit, of, false).await
+}
+
+async fn resume(visit: &Visit, of: ById, _: Nothing) -> Result<ScheduleRow, Failure> {
+    switch(visit, of, true).await
+}

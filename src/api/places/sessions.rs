@@ -1,0 +1,82 @@
+//! Sessions.
+
+use admin::calls::{SessionPagesApiServer, SessionsApiServer, TimelineApiServer};
+use admin::{Cancelled, Failure, Need, SessionDetail, SessionRow, Timeline};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use sessions::SessionEvent;
+use uuid::Uuid;
+
+use crate::endpoint::{Endpoint, Page, get, post};
+use crate::input::{Nothing, Paging};
+use crate::visit::Visit;
+
+pub(super) fn endpoints() -> Vec<Endpoint> {
+    vec![
+        get("/sessions", "listSessions", "Sessions, the newest first", |v, p| Box::pin(list(v, p))),
+        get("/sessions/{id}", "getSession", "One session with its tool calls", |v, p| Box::pin(one(v, p))),
+        get("/sessions/{id}/events", "listSessionEvents", "What happened in a session, in order", |v, p| {
+            Box::pin(events(v, p))
+        }),
+        post("/sessions/{id}/cancel", "cancelSession", "Cancel a session that waits or runs", |v, p, b| {
+            Box::pin(cancel(v, p, b))
+        })
+        .needs(Need::Manage),
+        get("/timeline/{id}", "getTimeline", "All that is on record of a session, request, trace or schedule", |v, p| {
+            Box::pin(timeline(v, p))
+        }),
+    ]
+}
+
+/// Which sessions.
+#[derive(Deserialize, JsonSchema)]
+struct Wanted {
+    /// Of this butler; without it of all.
+    butler: Option<String>,
+    #[serde(flatten)]
+    paging: Paging,
+}
+
+/// Which one.
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct ById {
+    /// Its id.
+    pub id: Uuid,
+}
+
+/// Whose events.
+#[derive(Deserialize, JsonSchema)]
+struct EventsWanted {
+    /// The session.
+    id: Uuid,
+    #[serde(flatten)]
+    paging: Paging,
+}
+
+async fn list(visit: &Visit, wanted: Wanted) -> Result<Page<SessionRow>, Failure> {
+    let start = visit.start::<String>(&wanted.paging)?;
+    let page = visit.calls.sessions_page(&visit.ext, wanted.butler, start.before, Some(start.limit)).await?;
+    Ok(visit.part(page.sessions, page.next, page.unavailable))
+}
+
+async fn one(visit: &Visit, of: ById) -> Result<SessionDetail, Failure> {
+    visit.calls.sessions_get(&visit.ext, of.id).await
+}
+
+async fn events(visit: &Visit, wanted: EventsWanted) -> Result<Page<SessionEvent>, Failure> {
+    let start = visit.start::<i32>(&wanted.paging)?;
+    let found = visit.calls.sessions_events(&visit.ext, wanted.id, start.before).await?;
+    let (mut events, most) = (found.events, start.limit as usize);
+    let more = found.more || events.len() > most;
+    events.truncate(most);
+    let next = events.last().and_then(|event| event.seq).filter(|_| more);
+    Ok(visit.part(events, next, Vec::new()))
+}
+
+async fn cancel(visit: &Visit, of: ById, _: Nothing) -> Result<Cancelled, Failure> {
+    visit.calls.sessions_cancel(&visit.ext, of.id).await
+}
+
+async fn timeline(visit: &Visit, of: ById) -> Result<Timeline, Failure> {
+    visit.calls.timeline(&visit.ext, of.id).await
+}

@@ -1,0 +1,69 @@
+//! One request for an endpoint: who asks, and where its lists go on.
+
+use std::str::FromStr;
+
+use admin::{Failure, Rpc, Unavailable};
+use jsonrpsee::Extensions;
+use serde_json::Value;
+
+use super::cursor;
+use super::endpoint::Page;
+use super::input::Paging;
+
+/// As many rows as a page has, if nobody says.
+const USUAL: u32 = 50;
+
+/// What an endpoint works with.
+pub(crate) struct Visit {
+    pub calls: Rpc,
+    /// What calls know their caller by.
+    pub ext: Extensions,
+    /// The list that is asked for, with all that it is filtered by.
+    pub list: String,
+    /// The parameters, as JSON.
+    pub params: Value,
+    /// The body, as JSON.
+    pub body: Value,
+}
+
+/// Where a page begins and how many rows it has.
+pub(crate) struct Start<T> {
+    pub before: Option<T>,
+    pub limit: u32,
+}
+
+impl<T> Start<T> {
+    /// One more than is shown, to know whether there is another page.
+    pub fn one_more(&self) -> Option<u32> {
+        Some(self.limit + 1)
+    }
+}
+
+impl Visit {
+    /// Where the page begins that is asked for.
+    pub fn start<T: FromStr>(&self, paging: &Paging) -> Result<Start<T>, Failure> {
+        let invalid = || Failure::new("invalid_cursor", "That is not a cursor of this list. Begin without one.");
+        let place = paging.cursor.as_deref().map(|given| cursor::open(&self.list, given).ok_or_else(invalid)).transpose()?;
+        let before = place.map(|place| place.parse::<T>().map_err(|_| invalid())).transpose()?;
+        Ok(Start { before, limit: paging.limit.unwrap_or(USUAL) })
+    }
+
+    /// A page of what was found by [`Start::one_more`]; `place` is where the next begins behind its last row.
+    pub fn page<T, S, P: ToString>(&self, start: &Start<S>, mut found: Vec<T>, place: impl Fn(&T) -> P) -> Page<T> {
+        let most = start.limit as usize;
+        let more = found.len() > most;
+        found.truncate(most);
+        let next = found.last().filter(|_| more).map(|last| place(last).to_string());
+        self.part(found, next, Vec::new())
+    }
+
+    /// A page of a list that says itself where it goes on.
+    pub fn part<T, P: ToString>(&self, data: Vec<T>, next: Option<P>, unavailable: Vec<Unavailable>) -> Page<T> {
+        Page { data, next: next.map(|place| cursor::seal(&self.list, &place.to_string())), unavailable }
+    }
+
+    /// A list that is answered whole.
+    pub fn whole<T>(&self, data: Vec<T>) -> Page<T> {
+        Page { data, next: None, unavailable: Vec::new() }
+    }
+}
