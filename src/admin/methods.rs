@@ -10,7 +10,8 @@ use jsonrpsee::server::Methods;
 use super::rpc::Rpc;
 use super::{
     approvals, audit, contacts, conversations, deliveries, ids, inbox, live, local_answers, login, looks, models,
-    owner_notes, schedule_edits, schedule_week, schedules, secrets, services, session_pages, sessions, timeline, tokens, undo, work,
+    owner_notes, schedule_edits, schedule_week, schedules, secrets, services, session_pages, sessions, timeline,
+    tokens, undo, work,
 };
 
 /// All calls that this port answers.

@@ -94,12 +94,8 @@ pub async fn serve(
         Ok(methods) => methods,
         Err(e) => return tracing::error!(error = %e, "an admin method is declared twice"),
     };
-    let parts = || SiteParts {
-        calls: calls.clone(),
-        edge: edge.clone(),
-        closing: stop.clone(),
-        port: listener.addr().port(),
-    };
+    let parts =
+        || SiteParts { calls: calls.clone(), edge: edge.clone(), closing: stop.clone(), port: listener.addr().port() };
     let port = AdminPort {
         sites: sites.iter().map(|make| make(parts())).collect(),
         methods,

@@ -39,7 +39,9 @@ mod tests {
     fn a_cursor_is_good_for_its_own_list() {
         let cursor = seal("listSessions {}", "2026-01-01T10:00:00Z~id");
         assert_eq!(open("listSessions {}", &cursor).as_deref(), Some("2026-01-01T10:00:00Z~id"));
-        for (list, cursor) in [("listInbox {}", cursor.as_str()), ("listSessions {}", &cursor[1..]), ("x", ""), ("x", "ä")] {
+        for (list, cursor) in
+            [("listInbox {}", cursor.as_str()), ("listSessions {}", &cursor[1..]), ("x", ""), ("x", "ä")]
+        {
             assert_eq!(open(list, cursor), None, "{list} {cursor}");
         }
     }

@@ -110,9 +110,7 @@ fn typed(schema: &Value, word: String) -> Value {
     match word.as_str() {
         "true" if wants("boolean") => Value::Bool(true),
         "false" if wants("boolean") => Value::Bool(false),
-        number if wants("integer") && plain(number) => {
-            number.parse::<i64>().map_or(Value::String(word), Value::from)
-        }
+        number if wants("integer") && plain(number) => number.parse::<i64>().map_or(Value::String(word), Value::from),
         _ => Value::String(word),
     }
 }
@@ -151,7 +149,10 @@ mod tests {
     fn parameters_are_what_their_schema_says() {
         let id = ("id", "018f0000-0000-7000-8000-000000000000");
         let good = read(&[id, ("limit", "100"), ("cursor", "x")]).unwrap();
-        assert_eq!((good.paging.limit, good.paging.cursor.as_deref(), good.id.get_version_num()), (Some(100), Some("x"), 7));
+        assert_eq!(
+            (good.paging.limit, good.paging.cursor.as_deref(), good.id.get_version_num()),
+            (Some(100), Some("x"), 7)
+        );
         assert_eq!(read(&[id]).unwrap().paging.limit, None);
         for bad in [
             &[id, ("limit", "0")][..],

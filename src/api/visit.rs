@@ -43,7 +43,8 @@ impl Visit {
     /// Where the page begins that is asked for.
     pub fn start<T: FromStr>(&self, paging: &Paging) -> Result<Start<T>, Failure> {
         let invalid = || Failure::new("invalid_cursor", "That is not a cursor of this list. Begin without one.");
-        let place = paging.cursor.as_deref().map(|given| cursor::open(&self.list, given).ok_or_else(invalid)).transpose()?;
+        let place =
+            paging.cursor.as_deref().map(|given| cursor::open(&self.list, given).ok_or_else(invalid)).transpose()?;
         let before = place.map(|place| place.parse::<T>().map_err(|_| invalid())).transpose()?;
         Ok(Start { before, limit: paging.limit.unwrap_or(USUAL) })
     }

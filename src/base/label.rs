@@ -11,7 +11,18 @@ use super::text::plain_identity;
 
 /// How far the text behind a request is believed. It only falls along a lineage.
 #[derive(
-    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, IntoStaticStr, EnumString,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Debug,
+    Serialize,
+    Deserialize,
+    IntoStaticStr,
+    EnumString,
     schemars::JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]

@@ -48,8 +48,12 @@ pub fn run(place: Place, args: ServeArgs) -> Outcome {
     if place.out.json {
         overrides.set.push(("telemetry.format".to_owned(), "json".to_owned()));
     }
-    let served =
-        on_all_cores(supervisor::serve(&overrides, &place.environment, offline::admin_port, offline::backup::scheduled))?;
+    let served = on_all_cores(supervisor::serve(
+        &overrides,
+        &place.environment,
+        offline::admin_port,
+        offline::backup::scheduled,
+    ))?;
     served?;
     Ok(0)
 }

@@ -12,6 +12,8 @@ mod routing_score;
 mod soak;
 mod support;
 
+mod api_fuzz;
+mod api_v1;
 mod approvals;
 mod approvals_crash;
 mod approvals_shown;

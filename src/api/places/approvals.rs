@@ -17,21 +17,29 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
         get("/approvals", "listApprovals", "Calls that wait, or waited, for a person, the newest first", |v, p| {
             Box::pin(list(v, p))
         }),
-        get("/approvals/{id}", "getApproval", "One call with all that is to be seen before it is decided on", |v, p| {
-            Box::pin(one(v, p))
-        }),
+        get(
+            "/approvals/{id}",
+            "getApproval",
+            "One call with all that is to be seen before it is decided on",
+            |v, p| Box::pin(one(v, p)),
+        ),
         post("/approvals/{id}/approve", "approve", "Let a call through, once", |v, p, b| Box::pin(approve(v, p, b))),
         post("/approvals/{id}/refuse", "refuse", "Turn a call down", |v, p, b| Box::pin(refuse(v, p, b))),
         get("/proposals/{id}", "getProposal", "What a message asks for and what still waits of it", |v, p| {
             Box::pin(proposal(v, p))
         }),
-        post("/proposals/{id}/approve", "approveProposal", "Let all through that a proposal still waits for", |v, p, b| {
-            Box::pin(approve_all(v, p, b))
-        }),
+        post(
+            "/proposals/{id}/approve",
+            "approveProposal",
+            "Let all through that a proposal still waits for",
+            |v, p, b| Box::pin(approve_all(v, p, b)),
+        ),
         post("/proposals/{id}/refuse", "refuseProposal", "Turn all down that a proposal still waits for", |v, p, b| {
             Box::pin(refuse_all(v, p, b))
         }),
-        get("/standing-rules", "listStandingRules", "Which calls are allowed from now on", |v, p| Box::pin(rules(v, p))),
+        get("/standing-rules", "listStandingRules", "Which calls are allowed from now on", |v, p| {
+            Box::pin(rules(v, p))
+        }),
     ]
 }
 

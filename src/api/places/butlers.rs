@@ -18,7 +18,9 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
     vec![
         get("/butlers", "listButlers", "The butlers and how each is", |v, p| Box::pin(list(v, p))),
         get("/butlers/{butler}", "getButler", "One butler with its modules", |v, p| Box::pin(one(v, p))),
-        get("/butlers/{butler}/tools", "listTools", "A butler's tools with their arguments", |v, p| Box::pin(tools(v, p))),
+        get("/butlers/{butler}/tools", "listTools", "A butler's tools with their arguments", |v, p| {
+            Box::pin(tools(v, p))
+        }),
         get("/butlers/{butler}/skills", "listSkills", "A butler's skills", |v, p| Box::pin(skills(v, p))),
         get("/butlers/{butler}/notes", "listNotesToSelf", "What a butler noted for its later sessions", |v, p| {
             Box::pin(notes(v, p))

@@ -15,13 +15,18 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
     vec![
         get("/butlers/{butler}/journal", "getJournal", "How a butler's journal is", |v, p| Box::pin(status(v, p))),
         get("/butlers/{butler}/journal/file", "getJournalFile", "One file of the journal", |v, p| Box::pin(file(v, p))),
-        get("/butlers/{butler}/journal/checkpoints", "listCheckpoints", "Up to where what was said is summarized", |v, p| {
-            Box::pin(checkpoints(v, p))
-        }),
+        get(
+            "/butlers/{butler}/journal/checkpoints",
+            "listCheckpoints",
+            "Up to where what was said is summarized",
+            |v, p| Box::pin(checkpoints(v, p)),
+        ),
         get("/butlers/{butler}/journal/edits", "listEdits", "Files of the journal that somebody edited", |v, p| {
             Box::pin(edits(v, p))
         }),
-        get("/butlers/{butler}/projects", "listProjects", "Projects that are remembered", |v, p| Box::pin(projects(v, p))),
+        get("/butlers/{butler}/projects", "listProjects", "Projects that are remembered", |v, p| {
+            Box::pin(projects(v, p))
+        }),
         get("/butlers/{butler}/projects/{id}", "getProject", "One project with its newest memories", |v, p| {
             Box::pin(project(v, p))
         }),

@@ -15,15 +15,24 @@ use crate::visit::Visit;
 
 pub(super) fn endpoints() -> Vec<Endpoint> {
     vec![
-        get("/butlers/{butler}/memory", "searchMemory", "Search what a butler remembers, with the parts of each score", |v, p| {
-            Box::pin(search(v, p))
-        }),
-        get("/butlers/{butler}/memory/history", "listMemoryEvents", "What was done to memories, the newest first", |v, p| {
-            Box::pin(history(v, p))
-        }),
-        get("/butlers/{butler}/memory/{id}", "getMemory", "One memory, why it is known, and what was done to it", |v, p| {
-            Box::pin(why(v, p))
-        }),
+        get(
+            "/butlers/{butler}/memory",
+            "searchMemory",
+            "Search what a butler remembers, with the parts of each score",
+            |v, p| Box::pin(search(v, p)),
+        ),
+        get(
+            "/butlers/{butler}/memory/history",
+            "listMemoryEvents",
+            "What was done to memories, the newest first",
+            |v, p| Box::pin(history(v, p)),
+        ),
+        get(
+            "/butlers/{butler}/memory/{id}",
+            "getMemory",
+            "One memory, why it is known, and what was done to it",
+            |v, p| Box::pin(why(v, p)),
+        ),
     ]
 }
 

@@ -23,25 +23,34 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
         post("/inbox/{id}/retry", "retryMessage", "Take a dead message, or its dead parts, up again", |v, p, b| {
             Box::pin(inbox_retry(v, p, b))
         }),
-        post("/inbox/{id}/reroute", "rerouteMessage", "Give a message, or a part of it, to another butler", |v, p, b| {
-            Box::pin(inbox_reroute(v, p, b))
-        }),
+        post(
+            "/inbox/{id}/reroute",
+            "rerouteMessage",
+            "Give a message, or a part of it, to another butler",
+            |v, p, b| Box::pin(inbox_reroute(v, p, b)),
+        ),
         get("/conversations", "listConversations", "Conversations, each by its last entry", |v, p| {
             Box::pin(conversations(v, p))
         }),
         get("/conversations/search", "searchConversations", "What was said that has this text in it", |v, p| {
             Box::pin(search(v, p))
         }),
-        get("/conversations/{id}", "getConversation", "What was said where this message or delivery belongs", |v, p| {
-            Box::pin(conversation(v, p))
-        }),
+        get(
+            "/conversations/{id}",
+            "getConversation",
+            "What was said where this message or delivery belongs",
+            |v, p| Box::pin(conversation(v, p)),
+        ),
         get("/deliveries", "listDeliveries", "What was sent, waits to be sent, or failed", |v, p| {
             Box::pin(deliveries(v, p))
         }),
         get("/deliveries/{id}", "getDelivery", "One delivery with its tries", |v, p| Box::pin(delivery(v, p))),
-        post("/deliveries/{id}/retry", "retryDelivery", "Send one once more that failed, is dead or unknown", |v, p, b| {
-            Box::pin(delivery_retry(v, p, b))
-        }),
+        post(
+            "/deliveries/{id}/retry",
+            "retryDelivery",
+            "Send one once more that failed, is dead or unknown",
+            |v, p, b| Box::pin(delivery_retry(v, p, b)),
+        ),
     ]
 }
 

@@ -27,8 +27,14 @@ pub(crate) fn all() -> Vec<(Group, Vec<Endpoint>)> {
         (group("Schedules", "What butlers do by themselves, and when."), schedules::endpoints()),
         (group("Memory", "What a butler remembers, why, and what was done to it."), memory::endpoints()),
         (group("Council", "What the council was asked, and how it came to its answers."), council::endpoints()),
-        (group("Journal and projects", "The owner's journal, and what is remembered of projects."), journal::endpoints()),
-        (group("People", "Whom the household knows, where messages come from, and the rules for them."), people::endpoints()),
+        (
+            group("Journal and projects", "The owner's journal, and what is remembered of projects."),
+            journal::endpoints(),
+        ),
+        (
+            group("People", "Whom the household knows, where messages come from, and the rules for them."),
+            people::endpoints(),
+        ),
         (group("Records", "Calls on record, notes for the owner, names of secrets, tokens."), records::endpoints()),
     ]
 }

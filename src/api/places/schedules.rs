@@ -16,21 +16,30 @@ use crate::visit::Visit;
 pub(super) fn endpoints() -> Vec<Endpoint> {
     vec![
         get("/schedules", "listSchedules", "Schedules, each with its last run", |v, p| Box::pin(list(v, p))),
-        get("/schedules/running", "listRunning", "The runs at work and those that wait", |v, p| Box::pin(running(v, p))),
+        get("/schedules/running", "listRunning", "The runs at work and those that wait", |v, p| {
+            Box::pin(running(v, p))
+        }),
         get("/schedules/calendar", "getCalendar", "What ran, what was missed and what comes", |v, p| {
             Box::pin(calendar(v, p))
         }),
         get("/schedules/{id}", "getSchedule", "One schedule with its last run", |v, p| Box::pin(one(v, p))),
-        get("/schedules/{id}/runs", "listRuns", "The runs of a schedule, the newest first", |v, p| Box::pin(runs(v, p))),
-        post("/schedules/{id}/run", "runSchedule", "Run a schedule once, now; answered before the run has begun", |v, p, b| {
-            Box::pin(run(v, p, b))
-        })
+        get("/schedules/{id}/runs", "listRuns", "The runs of a schedule, the newest first", |v, p| {
+            Box::pin(runs(v, p))
+        }),
+        post(
+            "/schedules/{id}/run",
+            "runSchedule",
+            "Run a schedule once, now; answered before the run has begun",
+            |v, p, b| Box::pin(run(v, p, b)),
+        )
         .needs(Need::Work)
         .begins(),
         post("/schedules/{id}/pause", "pauseSchedule", "Pause a schedule", |v, p, b| Box::pin(pause(v, p, b)))
             .needs(Need::Work),
-        post("/schedules/{id}/resume", "resumeSchedule", "Let a paused schedule go on", |v, p, b| Box::pin(resume(v, p, b)))
-            .needs(Need::Work),
+        post("/schedules/{id}/resume", "resumeSchedule", "Let a paused schedule go on", |v, p, b| {
+            Box::pin(resume(v, p, b))
+        })
+        .needs(Need::Work),
     ]
 }
 

@@ -22,9 +22,12 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
             Box::pin(cancel(v, p, b))
         })
         .needs(Need::Manage),
-        get("/timeline/{id}", "getTimeline", "All that is on record of a session, request, trace or schedule", |v, p| {
-            Box::pin(timeline(v, p))
-        }),
+        get(
+            "/timeline/{id}",
+            "getTimeline",
+            "All that is on record of a session, request, trace or schedule",
+            |v, p| Box::pin(timeline(v, p)),
+        ),
     ]
 }
 

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::answers::look;
+use crate::form::encoded;
 use crate::parts::{Tone, badge, crumbs, empty, line, note, said, toned, unavailable};
 use crate::reply::{Answer, PageError, View};
 use crate::route::{Route, get};
@@ -87,9 +88,20 @@ async fn councils(visit: &Visit) -> Result<Vec<String>, PageError> {
 async fn list(visit: &Visit) -> Answer {
     let (mut asked, mut down, mut episodes) = (Vec::new(), Vec::new(), Vec::new());
     let names = councils(visit).await?;
-    for butler in &names {
-        match look::<QuestionList>(visit, butler, "council_questions", json!({ "limit": SHOWN })).await {
-            Ok(answer) => {
+    // Each council is a list of its own: an older page is of one of them.
+    let (of, before) = (visit.query.get("butler"), visit.query.get("before"));
+    let mut older = Vec::new();
+    for butler in names.iter().filter(|name| of.is_none_or(|of| of == name.as_str())) {
+        let mut args = json!({ "limit": SHOWN + 1 });
+        if let Some(before) = before {
+            args["before"] = json!(before);
+        }
+        match look::<QuestionList>(visit, butler, "council_questions", args).await {
+            Ok(mut answer) => {
+                if answer.questions.len() > SHOWN as usize {
+                    answer.questions.truncate(SHOWN as usize);
+                    older.extend(answer.questions.last().map(|last| (butler.clone(), last.id)));
+                }
                 asked.extend(answer.questions);
                 episodes.push((answer.episodes_waiting, answer.episodes_refused));
             }
@@ -104,9 +116,12 @@ async fn list(visit: &Visit) -> Answer {
             (note(Tone::Warn, &html! { (waiting) " episodes wait for the knowledge graph, which has refused " (refused) "." }))
         }
         ul.cards { @for question in &asked { li { (brief(visit, question)) } } }
-        @if asked.len() >= SHOWN as usize { p.dim { "The newest " (SHOWN) " questions." } }
+        @for (butler, id) in &older {
+            p { a href={ "/council?butler=" (encoded(butler)) "&before=" (id) } { "Older questions of " (butler) } }
+        }
     };
-    Ok(View::new("Council", body).live("house").into())
+    let view = View::new("Council", body);
+    Ok(if before.is_none() { view.live("house").into() } else { view.into() })
 }
 
 fn brief(visit: &Visit, question: &Brief) -> Markup {

@@ -1,6 +1,6 @@
 //! Sessions: the newest, and one of them as it happens and as it is on record.
 
-use admin::calls::{SessionsApiServer, TimelineApiServer};
+use admin::calls::{SessionPagesApiServer, SessionsApiServer, TimelineApiServer};
 use admin::{CallRow, SessionDetail, SessionRow};
 use base::text::truncate;
 use jiff::SignedDuration;
@@ -8,6 +8,7 @@ use maud::{Markup, html};
 use sessions::{EventKind, SessionEvent, SessionState};
 use uuid::Uuid;
 
+use crate::form::encoded;
 use crate::parts::{Tone, badge, count, crumbs, empty, id, json, line, money, note, said, toned, unavailable};
 use crate::reply::{Answer, Did, Reply, View};
 use crate::route::{Route, get, post};
@@ -26,9 +27,17 @@ const MOST: usize = 4000;
 
 async fn list(visit: &Visit) -> Answer {
     let butler = visit.query.get("butler").map(str::to_owned);
-    let page = visit.calls.sessions_list(&visit.ext, butler, Some(SHOWN)).await?;
-    let body = html! { (unavailable(&page.unavailable)) (table(visit, &page.sessions)) };
-    Ok(View::new("Sessions", body).live("house").into())
+    let before = visit.query.get("before").map(str::to_owned);
+    let newest = before.is_none();
+    let of = butler.as_deref().map(|butler| format!("&butler={}", encoded(butler))).unwrap_or_default();
+    let page = visit.calls.sessions_page(&visit.ext, butler, before, Some(SHOWN)).await?;
+    let body = html! {
+        (unavailable(&page.unavailable))
+        (table(visit, &page.sessions))
+        @if let Some(next) = &page.next { p { a href={ "/sessions?before=" (encoded(next)) (of) } { "Older sessions" } } }
+    };
+    let view = View::new("Sessions", body);
+    Ok(if newest { view.live("house").into() } else { view.into() })
 }
 
 /// Sessions as rows.

@@ -42,7 +42,9 @@ pub(super) fn tools() -> Result<Vec<Tool>, ModuleError> {
         let most = call.args.get("limit").and_then(Value::as_i64).unwrap_or(20);
         let before = call.text("before").and_then(|id| id.parse().ok());
         let (waiting, dead) = sql::waiting(&call).await?;
-        Ok(json!({"questions": sql::newest(&call, before, most).await?, "episodes_waiting": waiting, "episodes_refused": dead}))
+        Ok(
+            json!({"questions": sql::newest(&call, before, most).await?, "episodes_waiting": waiting, "episodes_refused": dead}),
+        )
     });
     let shows = handler(|call: ::tools::ToolCall| async move {
         let id: Uuid = call.text("id").and_then(|id| id.parse().ok()).unwrap_or_default();
