@@ -97,7 +97,7 @@ impl Input {
 
     /// A value that was checked, as its type.
     pub fn read<T: DeserializeOwned>(value: &Value) -> Result<T, Problem> {
-        T::deserialize(value).map_err(|e| Problem::malformed("invalid_parameters", format!("{e}.")))
+        serde_json::from_value(whole(value)).map_err(|e| Problem::malformed("invalid_parameters", format!("{e}.")))
     }
 }
 
@@ -112,6 +112,19 @@ fn typed(schema: &Value, word: String) -> Value {
         "false" if wants("boolean") => Value::Bool(false),
         number if wants("integer") && plain(number) => number.parse::<i64>().map_or(Value::String(word), Value::from),
         _ => Value::String(word),
+    }
+}
+
+/// The same, with each number that is whole written so: for JSON Schema 1.0 is an integer, for the types it is none.
+fn whole(value: &Value) -> Value {
+    match value {
+        Value::Number(number) => {
+            let float = number.as_f64().filter(|n| number.is_f64() && n.fract() == 0.0 && n.abs() < 9e15);
+            float.map_or_else(|| value.clone(), |n| Value::from(n as i64))
+        }
+        Value::Array(all) => all.iter().map(whole).collect(),
+        Value::Object(all) => all.iter().map(|(name, value)| (name.clone(), whole(value))).collect(),
+        other => other.clone(),
     }
 }
 

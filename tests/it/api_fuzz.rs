@@ -44,11 +44,25 @@ async fn schemathesis_finds_no_answer_that_the_document_does_not_have() {
         .mcp("general")
         .ok("schedule_create", json!({"prompt": "I weigh 82", "name": "weigh", "cron": "0 9 1 1 *"}))
         .await;
+    let first = async |path: &str| {
+        let (status, body) = daemon.get(&format!("/api/v1{path}")).await;
+        let body: serde_json::Value = serde_json::from_str(&body).expect("JSON");
+        let (row, name) = (&body["data"][0], if path == "/inbox" { "request_id" } else { "id" });
+        row[name].as_str().unwrap_or_else(|| panic!("{path}: {status} {body}")).to_owned()
+    };
+    let known = [
+        ("BUTLERD_TEST_SESSION", first("/sessions").await),
+        ("BUTLERD_TEST_MESSAGE", first("/inbox").await),
+        ("BUTLERD_TEST_APPROVAL", first("/approvals").await),
+        ("BUTLERD_TEST_SCHEDULE", first("/schedules?butler=general").await),
+        ("BUTLERD_TEST_DELIVERY", first("/deliveries").await),
+    ];
     let from = format!("{}/tests/clients/schemathesis/schemathesis.toml", env!("CARGO_MANIFEST_DIR"));
     let mut command = Command::new(python);
     command
         .args(["-m", "schemathesis.cli", "--config-file", &from, "run", "--no-color"])
         .arg(format!("http://{}/api/v1/openapi.json", daemon.admin()))
+        .envs(known)
         .env("BUTLERD_TEST_TOKEN", daemon.token())
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .current_dir(household.path());

@@ -99,6 +99,7 @@ struct Reroute {
     /// The butler that it is to go to.
     butler: String,
     /// The number of its part; without it all of it goes.
+    #[schemars(range(min = 0, max = 10_000))]
     part: Option<i32>,
 }
 
