@@ -1,6 +1,6 @@
 //! An endpoint: its path, its types, and what answers it.
 
-use admin::{Failure, Need, Unavailable};
+use admin::{Failure, Need};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::{Method, StatusCode};
@@ -38,17 +38,6 @@ pub(crate) struct Endpoint {
     /// JSON Schema of the answer.
     pub answer: fn(&mut SchemaGenerator) -> Schema,
     pub run: Run,
-}
-
-/// A page of a list.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "{T}List")]
-pub(crate) struct Page<T> {
-    pub data: Vec<T>,
-    /// What `cursor` is for the next page; null: there is none.
-    pub next: Option<String>,
-    /// Butlers that can't be asked just now, so that theirs are missing.
-    pub unavailable: Vec<Unavailable>,
 }
 
 /// What a handler of parameters and a body is.

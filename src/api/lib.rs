@@ -11,6 +11,7 @@ mod cursor;
 mod document;
 mod endpoint;
 mod input;
+mod list;
 mod page;
 mod places;
 mod problem;

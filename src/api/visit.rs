@@ -7,8 +7,9 @@ use jsonrpsee::Extensions;
 use serde_json::Value;
 
 use super::cursor;
-use super::endpoint::Page;
+
 use super::input::Paging;
+use super::list::Page;
 
 /// As many rows as a page has, if nobody says.
 const USUAL: u32 = 50;

@@ -8,8 +8,9 @@ use serde::Deserialize;
 
 use super::messages::word;
 use super::sessions::ById;
-use crate::endpoint::{Endpoint, Page, get, post};
+use crate::endpoint::{Endpoint, get, post};
 use crate::input::Paging;
+use crate::list::Page;
 use crate::visit::Visit;
 
 pub(super) fn endpoints() -> Vec<Endpoint> {

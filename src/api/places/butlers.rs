@@ -10,8 +10,9 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::looks::look;
-use crate::endpoint::{Endpoint, Page, get};
+use crate::endpoint::{Endpoint, get};
 use crate::input::Nothing;
+use crate::list::Page;
 use crate::visit::Visit;
 
 pub(super) fn endpoints() -> Vec<Endpoint> {

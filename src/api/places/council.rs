@@ -8,8 +8,9 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::looks::{look, read};
-use crate::endpoint::{Endpoint, Page, get};
+use crate::endpoint::{Endpoint, get};
 use crate::input::Paging;
+use crate::list::Page;
 use crate::visit::Visit;
 
 pub(super) fn endpoints() -> Vec<Endpoint> {

@@ -8,8 +8,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use sessions::budget::{By, Costs, LimitLeft};
 
-use crate::endpoint::{Endpoint, Page, get};
+use crate::endpoint::{Endpoint, get};
 use crate::input::Nothing;
+use crate::list::Page;
 use crate::visit::Visit;
 use admin::Need;
 

@@ -8,7 +8,8 @@ use serde::Deserialize;
 use uuid::Uuid;
 
 use super::butlers::OfButler;
-use crate::endpoint::{Endpoint, Page, get};
+use crate::endpoint::{Endpoint, get};
+use crate::list::Page;
 use crate::visit::Visit;
 
 pub(super) fn endpoints() -> Vec<Endpoint> {

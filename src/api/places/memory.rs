@@ -9,8 +9,9 @@ use uuid::Uuid;
 
 use super::looks::{look, read};
 use super::messages::word;
-use crate::endpoint::{Endpoint, Page, get};
+use crate::endpoint::{Endpoint, get};
 use crate::input::Paging;
+use crate::list::Page;
 use crate::visit::Visit;
 
 pub(super) fn endpoints() -> Vec<Endpoint> {

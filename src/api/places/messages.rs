@@ -10,8 +10,9 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::sessions::ById;
-use crate::endpoint::{Endpoint, Page, get, post};
+use crate::endpoint::{Endpoint, get, post};
 use crate::input::{Nothing, Paging};
+use crate::list::Page;
 use crate::visit::Visit;
 
 pub(super) fn endpoints() -> Vec<Endpoint> {

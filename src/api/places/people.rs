@@ -10,8 +10,9 @@ use uuid::Uuid;
 
 use super::looks::look;
 use super::messages::with_contact;
-use crate::endpoint::{Endpoint, Page, get};
+use crate::endpoint::{Endpoint, get};
 use crate::input::Nothing;
+use crate::list::Page;
 use crate::visit::Visit;
 
 pub(super) fn endpoints() -> Vec<Endpoint> {

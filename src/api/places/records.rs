@@ -10,8 +10,9 @@ use tools::sql::audited::AuditFilter;
 use uuid::Uuid;
 
 use super::messages::word;
-use crate::endpoint::{Endpoint, Page, get};
+use crate::endpoint::{Endpoint, get};
 use crate::input::{Nothing, Paging};
+use crate::list::Page;
 use crate::visit::Visit;
 
 pub(super) fn endpoints() -> Vec<Endpoint> {

@@ -9,8 +9,9 @@ use uuid::Uuid;
 
 use super::messages::ListOf;
 use super::sessions::ById;
-use crate::endpoint::{Endpoint, Page, get, post};
+use crate::endpoint::{Endpoint, get, post};
 use crate::input::Nothing;
+use crate::list::Page;
 use crate::visit::Visit;
 
 pub(super) fn endpoints() -> Vec<Endpoint> {

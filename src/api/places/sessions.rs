@@ -7,8 +7,9 @@ use serde::Deserialize;
 use sessions::SessionEvent;
 use uuid::Uuid;
 
-use crate::endpoint::{Endpoint, Page, get, post};
+use crate::endpoint::{Endpoint, get, post};
 use crate::input::{Nothing, Paging};
+use crate::list::Page;
 use crate::visit::Visit;
 
 pub(super) fn endpoints() -> Vec<Endpoint> {

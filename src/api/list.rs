@@ -1,0 +1,16 @@
+//! Lists, as they are answered.
+
+use admin::Unavailable;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// A page of a list.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "{T}List")]
+pub(crate) struct Page<T> {
+    pub data: Vec<T>,
+    /// What `cursor` is for the next page; null: there is none.
+    pub next: Option<String>,
+    /// Butlers that can't be asked just now, so that theirs are missing.
+    pub unavailable: Vec<Unavailable>,
+}
