@@ -86,7 +86,7 @@ mod tests {
     fn links() -> (LoginLinks, Token, Instant) {
         let (links, token, made) = (LoginLinks::default(), Token::generate().unwrap(), Instant::now());
         let edge = Edge::new(TokenBook::default(), &[], &[], 10);
-        let maker = Visitor::new(edge, HeaderMap::new());
+        let maker = Visitor::bearer(edge, HeaderMap::new());
         links.offer(
             &token,
             Offer { maker, scopes: vec![GrantScope::Read], made, until: made + USUAL, _hidden: token.hide_while() },
