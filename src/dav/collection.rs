@@ -189,7 +189,9 @@ impl Collection {
             Err(DavError::Changed { .. }) => Err(PushError::Changed),
             Err(DavError::Missing { .. }) => Err(PushError::Missing),
             Err(DavError::SameUid { .. }) => Err(PushError::SameUid),
-            Err(e @ (DavError::Forbidden { .. } | DavError::Refused { .. })) => Err(PushError::Refused(e.to_string())),
+            Err(e @ (DavError::Forbidden { .. } | DavError::Refused { .. } | DavError::Protocol { .. })) => {
+                Err(PushError::Refused(e.to_string()))
+            }
             Err(e) => Err(PushError::Failed(e)),
         }
     }

@@ -13,9 +13,9 @@ const CALENDARSERVER: &str = "http://calendarserver.org/ns/";
 const APPLE: &str = "http://apple.com/ns/ical/";
 
 /// More nodes than an answer about the most items that are taken in one has.
-const MOST_NODES: u32 = 4_000_000;
+const MOST_NODES: u32 = 1_000_000;
 /// The most items that one answer may tell of.
-const MOST_RESPONSES: usize = 100_000;
+const MOST_RESPONSES: usize = 50_000;
 
 /// What a server tells of one resource. Only properties that it gives with status 200 are here.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

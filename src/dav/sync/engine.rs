@@ -13,6 +13,8 @@ use crate::lines::uid;
 const BATCH: usize = 50;
 /// How often a change is decided anew because the house or the server moved meanwhile.
 const MOST_TRIES: usize = 5;
+/// Items that may fail one after the other before a run believes that the server is away.
+const MOST_FAILURES: usize = 5;
 /// Pages of one list; a server that has more goes in circles.
 const MOST_PAGES: usize = 10_000;
 /// Fewer items than this may be missing from a list that still has others.
@@ -243,15 +245,32 @@ impl<R: Remote, S: LocalStore> Run<'_, R, S> {
     /// Whether anything was sent that is to be read back.
     async fn push(&mut self) -> Outcome<bool, R, S> {
         let before = self.report.pushed;
+        // An item that a server stumbles over keeps no other away.
+        let mut failed = Vec::new();
         for id in self.store.pending().await.map_err(SyncError::Store)? {
             for _ in 0..MOST_TRIES {
                 let Some(item) = self.store.by_id(id).await.map_err(SyncError::Store)? else { break };
-                if !item.is_pending() || self.push_one(item).await? {
+                if !item.is_pending() {
                     break;
                 }
+                match self.push_one(item).await {
+                    Ok(false) => {}
+                    Ok(true) => break,
+                    Err(SyncError::Remote(e)) => {
+                        failed.push(e);
+                        break;
+                    }
+                    Err(e) => return Err(e),
+                }
+            }
+            if failed.len() == MOST_FAILURES {
+                break;
             }
         }
-        Ok(self.report.pushed > before)
+        match failed.into_iter().next() {
+            Some(e) => Err(SyncError::Remote(e)),
+            None => Ok(self.report.pushed > before),
+        }
     }
 
     /// One step for one item; `true` if nothing more is to be done for it now.

@@ -38,10 +38,11 @@
 //! # What is not believed
 //!
 //! What is missing from a list is asked for by itself, and only what is not there either is deleted: a list that was cut, or
-//! made while items moved, deletes nothing. And a list that misses most of what the server had an hour ago is more often a broken disk, another account or a changed
-//! address than a person who deleted everything. Such a run removes nothing, pushes nothing, keeps its cursor, and says so
-//! ([`Report::held`]) until somebody says that it is right ([`Options::believe_mass_deletion`]). Deletions that the server
-//! names one by one are believed. An expired cursor leads to such a list, never to a gap.
+//! made while items moved, deletes nothing. Where most of what the server had is not there at all, the reason is more often
+//! a broken disk, another account or a changed address than a person who deleted everything. Such a run removes nothing,
+//! pushes nothing, keeps its cursor, and says so ([`Report::held`]) until somebody says that it is right
+//! ([`Options::believe_mass_deletion`]). Deletions that the server names one by one are believed. An expired cursor leads to
+//! such a list, never to a gap.
 
 mod decide;
 mod engine;

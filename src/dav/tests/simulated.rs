@@ -33,6 +33,8 @@ pub struct State {
     log: Vec<String>,
     forgotten: usize,
     counter: u64,
+    /// What was written by a sync, as it was sent.
+    pub puts: Vec<(String, Vec<u8>)>,
     /// Its disk is away: it lists nothing and has nothing, though nothing was deleted.
     pub blank: bool,
 }
@@ -174,6 +176,7 @@ impl Remote for Simulated {
         if state.has_uid(bytes, href) {
             return Err(PushError::SameUid);
         }
+        state.puts.push((href.to_owned(), bytes.to_vec()));
         let etag = state.put(href, self.written(bytes));
         Ok(self.stored(href, etag))
     }
@@ -184,6 +187,7 @@ impl Remote for Simulated {
             None => Err(PushError::Missing),
             Some((is, _)) if is.to_string() != etag => Err(PushError::Changed),
             Some(_) => {
+                state.puts.push((href.to_owned(), bytes.to_vec()));
                 let etag = state.put(href, self.written(bytes));
                 Ok(self.stored(href, etag))
             }

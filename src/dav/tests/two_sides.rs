@@ -331,6 +331,25 @@ async fn each_instant_of_one_run_may_be_its_last() {
     panic!("a run has no end");
 }
 
+/// Whoever sends something newer instead may find the older at the server in the end: the first request may still be
+/// under way.
+#[tokio::test]
+async fn what_was_sent_and_not_answered_is_sent_again_unchanged() {
+    let world = World::new(Habits { tokens: true, etags: true, rewrites: false, page: 10 }, 3);
+    let first = world.book.lock().unwrap().new_item("mine");
+    let second = world.book.lock().unwrap().edited(&first);
+    world.store.add(second.clone());
+    {
+        let item = &mut world.store.state().items[0];
+        (item.href, item.sent) = (Some("/c/made".into()), Some(first.clone()));
+    }
+    sync(&world.server, &world.store, Options::default()).await.unwrap();
+    sync(&world.server, &world.store, Options::default()).await.unwrap();
+    let made = "/c/made".to_owned();
+    assert_eq!(world.server.state().puts, [(made.clone(), first), (made, second)]);
+    world.rest().await;
+}
+
 #[tokio::test]
 async fn what_is_read_only_waits() {
     let world = World::new(Habits { tokens: true, etags: true, rewrites: false, page: 10 }, 1);
