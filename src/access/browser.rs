@@ -16,6 +16,10 @@ use subtle::ConstantTimeEq;
 use super::grant::Grant;
 use super::token::{Token, TokenBook};
 
+/// Sessions of browsers that one token may have let in at a time; one more ends the oldest. Whoever lost a token so can't
+/// fill the table, and a phone that signs in anew each day leaves no trail of open sessions.
+pub(super) const MOST_BROWSERS: usize = 20;
+
 /// Before a session's token in what its forms bring.
 const FORM: &str = "form of a browser session\n";
 

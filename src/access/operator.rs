@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use tokio_postgres::Row;
 use uuid::Uuid;
 
+use super::browser::MOST_BROWSERS;
 use super::ends::ChannelEnds;
 use super::grant::{Grant, GrantScope, Holder};
 use super::sql::{self, TokenRow};
@@ -122,6 +124,11 @@ impl OperatorTokens {
             )
             .await
             .map_err(StoreError::query("storing a token"))?;
+        if new.browser {
+            let others = i64::try_from(MOST_BROWSERS - 1).unwrap_or(i64::MAX);
+            let rows = lease.query(sql::REVOKE_OLDEST_BROWSERS, &[&new.made_by, &id, &others]).await;
+            self.forget(&rows.map_err(StoreError::query("ending a browser's oldest session"))?);
+        }
         let grant = Grant {
             holder: Holder::Operator { id, label: new.label },
             tenant: new.tenant,
@@ -146,14 +153,19 @@ impl OperatorTokens {
     pub async fn revoke(&self, id: Uuid) -> Result<(), TokenError> {
         let mut lease = self.db.shared(&TenantId::owner()).await?;
         let rows = lease.query(sql::REVOKE_TOKEN, &[&id]).await.map_err(StoreError::query("revoking a token"))?;
-        for row in &rows {
-            if let Ok(sha256) = <[u8; 32]>::try_from(row.get::<_, Vec<u8>>("sha256")) {
-                self.book.remove(&sha256);
-            }
-        }
+        self.forget(&rows);
         match rows.iter().any(|row| row.get::<_, Uuid>("id") == id) {
             true => Ok(()),
             false => Err(TokenError::Unknown(id)),
+        }
+    }
+
+    /// From now on these are unknown here.
+    fn forget(&self, rows: &[Row]) {
+        for row in rows {
+            if let Ok(sha256) = <[u8; 32]>::try_from(row.get::<_, Vec<u8>>("sha256")) {
+                self.book.remove(&sha256);
+            }
         }
     }
 }

@@ -35,6 +35,13 @@ pub const TOLD_TOKENS: &str =
 pub const REVOKE_TOKEN: &str = "UPDATE shared.tokens SET revoked_at = shared.clock()
     WHERE (id = $1 OR made_by = $1) AND revoked_at IS NULL RETURNING id, sha256";
 
+/// Ends the oldest sessions of browsers that one token made, besides the newest ones and the one of this id.
+pub const REVOKE_OLDEST_BROWSERS: &str = "UPDATE shared.tokens SET revoked_at = shared.clock()
+    WHERE id IN (SELECT id FROM shared.tokens
+                 WHERE browser AND revoked_at IS NULL AND expires_at > shared.clock() AND id <> $2
+                   AND made_by IS NOT DISTINCT FROM $1
+                 ORDER BY created_at DESC, id DESC OFFSET $3) RETURNING sha256";
+
 store::row! {
     /// A secret as it is stored.
     pub struct SealedRow {

@@ -27,6 +27,8 @@ const LOOKS: &[&str] = &[
     "contact_identity_list",
     "council_question",
     "council_questions",
+    "mcp_server_list",
+    "mcp_server_show",
     "memory_get",
     "memory_history",
     "memory_search",
@@ -43,7 +45,7 @@ pub trait LooksApi {
     #[method(name = "skill_list", param_kind = map, with_extensions)]
     async fn skill_list(&self, butler: String) -> Result<Vec<SkillInfo>, Failure>;
 
-    /// What one of the tools answers that show memories, notes, the council, people, rules and connectors; no other is
+    /// What one of the tools answers that show memories, notes, the council, people, rules, connectors and MCP servers; no other is
     /// asked. Scope `read`.
     #[method(name = "tool_look", param_kind = map, with_extensions)]
     async fn tool_look(&self, butler: String, tool: String, args: Option<Map<String, Value>>)

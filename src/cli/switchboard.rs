@@ -12,6 +12,7 @@ use super::{Caller, Outcome};
 use admin::IdKind;
 use admin::api::ContactsApiClient;
 use inbox::SWITCHBOARD;
+use inbox::triage::Rule;
 
 /// `rules`
 #[derive(Debug, Subcommand)]
@@ -89,19 +90,6 @@ pub enum Contacts {
     Rm { channel: String, identity: String },
 }
 
-/// A rule, as the switchboard's tools show it.
-#[derive(Deserialize, Serialize)]
-struct Rule {
-    id: Uuid,
-    position: i32,
-    kind: String,
-    pattern: String,
-    action: String,
-    butler: Option<String>,
-    enabled: bool,
-    note: Option<String>,
-}
-
 /// What a dry run found.
 #[derive(Deserialize, Serialize)]
 struct Tried {
@@ -145,9 +133,9 @@ pub async fn rules(caller: Caller, what: Rules) -> Outcome {
                 out.table(rules)
                     .ids("RULE", |r| r.id)
                     .column("POSITION", |r| r.position)
-                    .column("KIND", |r| &r.kind)
+                    .column("KIND", |r| r.kind.as_str())
                     .column("PATTERN", |r| one_line(&r.pattern, 60))
-                    .column("ACTION", |r| &r.action)
+                    .column("ACTION", |r| r.action.as_str())
                     .column("BUTLER", |r| &r.butler)
                     .column("STATE", |r| if r.enabled { (Tone::Good, "on") } else { (Tone::Faint, "off") })
                     .column("NOTE", |r| r.note.as_deref().map(|note| one_line(note, 60)))
@@ -234,6 +222,25 @@ pub async fn contacts(caller: Caller, what: Contacts) -> Outcome {
             let args = json!({"channel": channel, "identity": identity});
             let removed: Value = caller.tool(SWITCHBOARD, "contact_identity_remove", args).await?;
             out.answer(&removed, |out, _| out.line(&format!("{identity} on {channel} is a stranger again.")))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Subcommand;
+    use inbox::Action;
+    use inbox::triage::Kind;
+
+    use super::*;
+
+    #[test]
+    fn the_help_names_each_kind_and_each_action() {
+        let mut rules = Rules::augment_subcommands(clap::Command::new("rules"));
+        let help = rules.find_subcommand_mut("add").expect("a command").render_long_help().to_string();
+        let names = Kind::ALL.iter().map(|kind| kind.as_str()).chain(Action::ALL.iter().map(|action| action.as_str()));
+        for name in names {
+            assert!(help.contains(name), "{name}: {help}");
         }
     }
 }

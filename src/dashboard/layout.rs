@@ -64,7 +64,7 @@ pub(super) fn page(visit: &Visit, view: View) -> Markup {
     let did = visit.query.get("did").and_then(|name| name.parse::<Did>().ok()).unwrap_or(Did::Nothing);
     let live = match &view.live {
         Live::Never => None,
-        Live::Again(at) => Some(format!("/live/{at}")),
+        Live::Again(at) => Some(format!("/live/{at}?since={}", visit.since)),
     };
     html! {
         (DOCTYPE)

@@ -9,6 +9,7 @@
 //! anybody else's server.
 
 mod assets;
+mod changes;
 mod form;
 mod layout;
 mod live;
@@ -27,6 +28,12 @@ mod visit;
 use std::sync::Arc;
 
 use admin::{MakeSite, Site, SiteParts};
+
+/// The paths of all forms, `*` for what differs from one to the next.
+pub fn forms() -> impl Iterator<Item = &'static str> {
+    let routes = pages::ALL.iter().flat_map(|routes| routes.iter());
+    routes.filter(|route| route.method == http::Method::POST).map(|route| route.pattern)
+}
 
 /// The dashboard of an admin port.
 pub const SITE: MakeSite = |parts: SiteParts| -> Arc<dyn Site> { Arc::new(site::Dashboard::new(parts)) };

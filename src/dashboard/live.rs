@@ -1,7 +1,8 @@
 //! What a page that stays open hears: that something changed, and of a session each event as it happens.
 //!
 //! A stream says little: `changed`, upon which the page asks for itself again, at most once a second. So a page never shows
-//! what a reload would not, never grows, and needs nothing to catch up after its stream was cut.
+//! what a reload would not, and never grows. Each change has a number. A page says from which one on it wants to hear: that
+//! of its making, or after a cut the last one that it heard (`Last-Event-ID`). It asks again only if it missed something.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -13,13 +14,13 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 use mcp::Body;
-use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 use tokio::time::interval;
 
-use admin::Need;
+use admin::{Need, Visitor};
 use base::task;
 
+use super::changes::{Changes, Scope};
 use super::reply::{Answer, PageError, Reply};
 use super::route::{Route, get};
 use super::visit::Visit;
@@ -63,48 +64,61 @@ pub(super) fn stream(events: mpsc::Receiver<Bytes>) -> Reply {
     Reply::Raw(response)
 }
 
-/// Says `changed` whenever something happens in the household, or at one butler.
+/// Says `changed` whenever something happens in the household, or at one butler; at once, if something has happened since
+/// what the page shows was read.
 async fn house(visit: &Visit, butler: Option<String>) -> Answer {
     let grant = visit.grant(Need::Look)?;
     let own = grant.butler.as_ref().map(ToString::to_string);
     if own.is_some() && butler.is_some() && own != butler {
         return Err(PageError::nothing_here());
     }
-    // Who sees one butler hears of that one, and of messages and deliveries nobody says whose they are.
-    let (butler, all) = (butler.or_else(|| own.clone()), own.is_none());
-    let services = visit.supervisor().services();
-    let (mut sessions, mut inbox, mut outbox) =
-        (services.events.subscribe(), services.inbox.live(), services.outbox.live());
+    // Who sees one butler hears of that one alone: nobody says whose messages and deliveries are.
+    let scope = Scope { house: own.is_none(), butler: butler.or(own) };
+    let since = visit.last_event.as_deref().or_else(|| visit.query.get("since")).unwrap_or_default().to_owned();
     let (sender, receiver) = mpsc::channel(WAITING);
-    let (visitor, closing) = (visit.visitor.clone(), visit.closing.clone());
+    let telling = tell(visit.changes.clone(), scope, since, sender, visit.visitor.clone());
+    let closing = visit.closing.clone();
     task::spawn(task::Kind::Request, "page", async move {
-        let mut look = interval(LOOK);
-        look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        look.tick().await;
-        if sender.send(Bytes::from_static(b"retry: 2000\n\n")).await.is_err() {
-            return;
-        }
-        loop {
-            tokio::select! {
-                () = closing.cancelled() => return,
-                () = sender.closed() => return,
-                event = sessions.recv() => match event {
-                    Ok(event) if butler.as_ref().is_none_or(|name| *name == event.butler) => {}
-                    Ok(_) => continue,
-                    Err(RecvError::Lagged(_)) => {}
-                    Err(RecvError::Closed) => return,
-                },
-                told = inbox.recv(), if all => if matches!(told, Err(RecvError::Closed)) { return },
-                told = outbox.recv(), if all => if matches!(told, Err(RecvError::Closed)) { return },
-                _ = look.tick() => {}
-            }
-            tokio::time::sleep(GATHER).await;
-            // What else came meanwhile is told by the same word.
-            (sessions, inbox, outbox) = (sessions.resubscribe(), inbox.resubscribe(), outbox.resubscribe());
-            if visitor.grant(Need::Look).is_err() || sender.send(event("changed", None, "")).await.is_err() {
-                return;
-            }
+        tokio::select! {
+            () = closing.cancelled() => {}
+            _ended = telling => {}
         }
     });
     Ok(stream(receiver))
+}
+
+/// Tells a page of changes. `None`: nobody listens any more, or may.
+async fn tell(
+    mut changes: Changes,
+    scope: Scope,
+    since: String,
+    sender: mpsc::Sender<Bytes>,
+    visitor: Visitor,
+) -> Option<()> {
+    let mut look = interval(LOOK);
+    look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    look.tick().await;
+    let mut known = changes.now();
+    let mut first = b"retry: 2000\n\n".to_vec();
+    if changes.since(&scope, &since) {
+        first.extend_from_slice(&event("changed", Some(&known), ""));
+    } else {
+        first.extend_from_slice(format!("id: {known}\n\n").as_bytes());
+    }
+    sender.send(first.into()).await.ok()?;
+    loop {
+        tokio::select! {
+            () = sender.closed() => return None,
+            more = changes.next() => if !more { return None },
+            _ = look.tick() => known.clear(),
+        }
+        if !changes.since(&scope, &known) {
+            continue;
+        }
+        // What else comes meanwhile is told by the same word.
+        tokio::time::sleep(GATHER).await;
+        known = changes.now();
+        visitor.grant(Need::Look).ok()?;
+        sender.send(event("changed", Some(&known), "")).await.ok()?;
+    }
 }

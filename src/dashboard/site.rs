@@ -16,6 +16,7 @@ use hyper::body::Incoming;
 use mcp::{BODY_TIMEOUT, Body, prove, whole_body};
 use tokio_util::sync::CancellationToken;
 
+use super::changes::Changes;
 use super::form::Form;
 use super::reply::{Answer, PageError, Reply};
 use super::route::Route;
@@ -42,11 +43,14 @@ pub(super) struct Dashboard {
     edge: Edge,
     closing: CancellationToken,
     port: u16,
+    changes: Changes,
 }
 
 impl Dashboard {
     pub fn new(parts: SiteParts) -> Self {
-        Self { calls: parts.calls.over("dashboard"), edge: parts.edge, closing: parts.closing, port: parts.port }
+        let changes = Changes::begin(parts.calls.supervisor(), parts.closing.clone());
+        let calls = parts.calls.over("dashboard");
+        Self { calls, edge: parts.edge, closing: parts.closing, port: parts.port, changes }
     }
 
     async fn page(&self, request: Request<Incoming>) -> Response<Body> {
@@ -102,6 +106,9 @@ impl Dashboard {
             session,
             ext: visitor.clone().extensions(),
             visitor,
+            since: self.changes.now(),
+            changes: self.changes.clone(),
+            last_event: head.headers.get("last-event-id").and_then(|id| id.to_str().ok()).map(str::to_owned),
             address,
             now: Now { at: services.clock.now(), zone },
             path: head.uri.path().to_owned(),

@@ -9,6 +9,7 @@ use maud::{Markup, html};
 use supervisor::Supervisor;
 use tokio_util::sync::CancellationToken;
 
+use super::changes::Changes;
 use super::form::Form;
 use super::reply::PageError;
 use super::time::Now;
@@ -31,6 +32,11 @@ pub(super) struct Visit {
     /// Cancelled as the port closes.
     pub closing: CancellationToken,
     pub visitor: Visitor,
+    pub changes: Changes,
+    /// How far changes were counted before anything was read for this page.
+    pub since: String,
+    /// The last change that a stream told this page of before it was cut.
+    pub last_event: Option<String>,
     /// The port that this came in at.
     pub port: u16,
 }

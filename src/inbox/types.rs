@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use strum::IntoStaticStr;
+use strum::{IntoStaticStr, VariantArray};
 use uuid::Uuid;
 
 use base::RequestContext;
@@ -223,7 +223,7 @@ pub struct Triage {
     pub rule_id: Option<Uuid>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, IntoStaticStr)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, IntoStaticStr, VariantArray)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Action {
@@ -238,8 +238,21 @@ pub enum Action {
 }
 
 impl Action {
+    pub const ALL: &'static [Self] = Self::VARIANTS;
+
     pub fn as_str(self) -> &'static str {
         self.into()
+    }
+
+    /// What becomes of the message, in words; the butler's name follows that of `route_to`.
+    pub fn words(self) -> &'static str {
+        match self {
+            Action::Skip => "skip it",
+            Action::MetadataOnly => "note that it came, no more",
+            Action::LowPriority => "deal with it after all others",
+            Action::RouteTo => "give it to the butler",
+            Action::Pass => "let the switchboard find out",
+        }
     }
 
     /// Whether the message needs nothing more.

@@ -28,16 +28,20 @@
     const address = new URL(location.href);
     address.searchParams.delete("did");
     let answer;
-    try { answer = await fetch(address, { cache: "no-store" }); } catch { wanted = true; return; }
+    // The daemon is away for a moment, or the network.
+    try { answer = await fetch(address, { cache: "no-store" }); } catch { wanted = true; timer = timer || setTimeout(refresh, 3000); return; }
     if (answer.status === 401) { location.reload(); return; }
     if (!answer.ok) return;
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     const next = page.getElementById("main");
     if (!next || busy(main)) return;
-    const open = [...main.querySelectorAll("details")].map((d) => d.open);
+    const unfolded = [...main.querySelectorAll("details")].map((d) => d.open);
     const focus = document.activeElement && main.contains(document.activeElement) ? path(main, document.activeElement) : null;
+    // What listens to the window or holds a stream would outlive the part of the page that it belongs to.
+    for (const [figure, end] of drawn) { end(); drawn.delete(figure); }
     main.replaceChildren(...next.childNodes);
-    [...main.querySelectorAll("details")].forEach((d, n) => { if (n < open.length) d.open = open[n]; });
+    for (const [list, events] of open) if (!list.isConnected) { events.close(); open.delete(list); }
+    [...main.querySelectorAll("details")].forEach((d, n) => { if (n < unfolded.length) d.open = unfolded[n]; });
     if (focus) { const again = follow(main, focus); if (again) again.focus({ preventScroll: true }); }
     if (window.htmx) htmx.process(main);
     main.dataset.live = next.dataset.live || "";
@@ -55,12 +59,12 @@
     const main = document.getElementById("main");
     // A browser opens six connections to one place, and each stream holds one: those of hidden pages are closed.
     if (!main || !main.dataset.live || source || document.hidden) return;
-    let lost = false;
+    // It says which change the page has seen last; after a cut the browser itself says which one it heard of last. So
+    // `changed` comes where something was missed, and only there.
     source = new EventSource(main.dataset.live);
     source.addEventListener("changed", soon);
-    source.addEventListener("open", () => { document.body.classList.remove("lost"); if (lost) soon(); lost = false; });
+    source.addEventListener("open", () => { document.body.classList.remove("lost"); });
     source.addEventListener("error", () => {
-      lost = true;
       document.body.classList.add("lost");
       // A refused stream is not tried again by the browser itself.
       if (source && source.readyState === EventSource.CLOSED) { source = null; soon(); setTimeout(connect, 3000); }
@@ -70,7 +74,11 @@
     if (document.hidden) {
       source?.close(); source = null;
       for (const list of document.querySelectorAll("[data-stream]")) { open.get(list)?.close(); open.delete(list); }
-    } else { connect(); streams(); soon(); }
+    } else {
+      connect(); streams();
+      // What time alone changes is told twice a minute.
+      if (wanted || Date.now() - last > 30_000) soon();
+    }
   });
   for (const leaves of ["focusout", "pointerout"]) document.addEventListener(leaves, () => { if (wanted) soon(); });
 
@@ -127,6 +135,7 @@
   window.addEventListener("pageshow", () => document.querySelectorAll("[data-sent]").forEach((f) => delete f.dataset.sent));
 
   // Plots that one can point at, in the place of those that the daemon drew.
+  const drawn = new Map();
   const plots = () => {
     if (!window.uPlot) return;
     const css = getComputedStyle(document.documentElement);
@@ -149,7 +158,9 @@
           ...data.series.map((s, n) => ({ label: s.name, stroke: ink(n), fill: data.bars ? ink(n) : undefined, width: 2,
             points: { show: x.length < 60 }, ...bars, value: (_, v) => (v == null ? "–" : `${v} ${data.unit}`) }))],
       }, [x, ...data.series.map((s) => s.values)], box);
-      new ResizeObserver(() => draw.setSize({ width: Math.max(200, figure.clientWidth), height: 200 })).observe(figure);
+      const sized = new ResizeObserver(() => draw.setSize({ width: Math.max(200, figure.clientWidth), height: 200 }));
+      sized.observe(figure);
+      drawn.set(figure, () => { sized.disconnect(); draw.destroy(); });
     }
   };
   connect(); plots(); streams();

@@ -35,12 +35,21 @@ async fn list(visit: &Visit) -> Answer {
         @if actions.is_empty() {
             (empty(if all { "No call ever waited for you." } else { "Nothing waits for you." }))
         }
-        ul.cards { @for action in &actions { li { (brief(visit, action)) } } }
+        ul.cards { @for action in &actions { li { (brief(visit, action)) (together(&actions, action)) } } }
         h2 { "Standing rules" }
         @if rules.is_empty() { (empty("No rule lets anything through without asking.")) }
         ul.cards { @for rule in &rules { li { (rule_card(visit, rule)) } } }
     };
     Ok(View::new("Approvals", body).live("house").into())
+}
+
+/// The way to decide at once on all that one message asks for.
+fn together(all: &[Action], action: &Action) -> Markup {
+    let waits = |other: &&Action| other.status == Status::Pending && other.proposal == action.proposal;
+    let many = all.iter().filter(waits).count();
+    html! { @if let Some(proposal) = action.proposal.filter(|_| action.status == Status::Pending && many > 1) {
+        div { a href={ "/approvals/proposals/" (proposal) } { "One of " (many) " calls that were asked for together" } }
+    } }
 }
 
 /// A call on a few lines, with the way to decide.
@@ -56,7 +65,7 @@ pub(super) fn brief(visit: &Visit, action: &Action) -> Markup {
     }
 }
 
-fn risk(action: &Action) -> Markup {
+pub(super) fn risk(action: &Action) -> Markup {
     let tone = match action.risk_tier {
         RiskTier::Low => Tone::Quiet,
         RiskTier::Medium => Tone::Warn,
@@ -81,13 +90,11 @@ fn whole(visit: &Visit, shown: &ActionPage) -> Markup {
     html! {
         p { (badge(action.status.as_str())) " " (risk(action)) " asked " (visit.now.when(action.requested_at))
             @if waits { ", open until " (visit.now.when(action.expires_at)) } }
-        p { "It waits because " (action.cause.reason()) "." }
-        section.exact aria-label="The call, word for word" {
-            @for (n, page) in shown.pages.iter().enumerate() {
-                @if shown.of > 1 { p.dim { "Page " (n + 1) " of " (shown.of) } }
-                pre tabindex="0" { (page) }
-            }
-        }
+        p { "It waits because " (action.cause.reason()) "."
+            @if let Some(proposal) = action.proposal.filter(|_| waits) {
+                " " a href={ "/approvals/proposals/" (proposal) } { "All that was asked for together" }
+            } }
+        (exact(shown))
         p { "Asked for in " a href={ "/sessions/" (action.session_id) } { "this session" } "."
             @for source in &action.sources {
                 " Because of a message from " strong { (line(&source.who, 80)) } " (" a href={ "/trace/" (source.request_id) } { "see it" } ")."
@@ -105,6 +112,16 @@ fn whole(visit: &Visit, shown: &ActionPage) -> Markup {
                 @if let Some(reason) = &event.reason { ": " (reason) } }
         } }
     }
+}
+
+/// A call word for word, all pages of it.
+pub(super) fn exact(shown: &ActionPage) -> Markup {
+    html! { section.exact aria-label={ "The call of " (line(&shown.action.tool_name, 60)) ", word for word" } {
+        @for (n, page) in shown.pages.iter().enumerate() {
+            @if shown.of > 1 { p.dim { "Page " (n + 1) " of " (shown.of) } }
+            pre tabindex="0" { (page) }
+        }
+    } }
 }
 
 fn decide(visit: &Visit, shown: &ActionPage) -> Markup {

@@ -1,5 +1,6 @@
 //! Connectors: what hands messages in, how each is, how far it has read, and what it fetches of the past.
 
+use admin::calls::HouseApiServer;
 use jiff::Timestamp;
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -7,6 +8,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::answers::{act, look, not_now};
+use super::mcp_servers;
 use crate::parts::{Tone, badge, count, empty, line, pretty, toned};
 use crate::reply::{Answer, Did, PageError, Reply, View};
 use crate::route::{Route, get, post};
@@ -51,7 +53,8 @@ struct Backfill {
 }
 
 async fn list(visit: &Visit) -> Answer {
-    let (connectors, jobs) = tokio::join!(
+    let (status, connectors, jobs) = tokio::join!(
+        visit.calls.status(&visit.ext),
         look::<Vec<Connector>>(visit, SWITCHBOARD, "connector_list", json!({})),
         look::<Vec<Backfill>>(visit, SWITCHBOARD, "backfill_list", json!({}))
     );
@@ -65,6 +68,10 @@ async fn list(visit: &Visit) -> Answer {
             Ok(jobs) => (backfills(visit, jobs)),
             // What the first list says of the switchboard need not be said again.
             Err(_) if connectors.is_err() => (empty("This can't be seen just now either.")),
+            Err(why) => (not_now(why)),
+        }
+        @match &status {
+            Ok(status) => (mcp_servers::section(visit, &status.butlers).await),
             Err(why) => (not_now(why)),
         }
     };

@@ -1,7 +1,10 @@
 //! Deliveries: what left the household, waits to leave, or did not arrive.
 
+use admin::Failure;
 use admin::calls::DeliveriesApiServer;
 use base::text::truncate;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use maud::{Markup, html};
 use outbox::DeliveryView;
 use uuid::Uuid;
@@ -10,11 +13,13 @@ use super::conversations::before;
 use crate::parts::{Tone, badge, crumbs, empty, json, line, note, said};
 use crate::reply::{Answer, Did, PageError, Reply, View};
 use crate::route::{Route, get, post};
+use crate::send::download;
 use crate::visit::Visit;
 
 pub(crate) const ROUTES: &[Route] = &[
     get("/deliveries", |visit| Box::pin(list(visit))),
     get("/deliveries/*", |visit| Box::pin(one(visit))),
+    get("/deliveries/*/files/*", |visit| Box::pin(file(visit))),
     post("/deliveries/*/retry", |visit| Box::pin(retry(visit))),
     post("/deliveries/*/cancel", |visit| Box::pin(cancel(visit))),
     post("/deliveries/*/resolve", |visit| Box::pin(resolve(visit))),
@@ -139,11 +144,22 @@ fn hands(visit: &Visit, row: &DeliveryView) -> Markup {
 fn files(row: &DeliveryView) -> Markup {
     html! { @if !row.files.is_empty() {
         h2 { "Files" }
-        ul.rows { @for file in &row.files { li {
+        ul.rows { @for (n, file) in row.files.iter().enumerate() { li {
             (line(&file.name, 200)) " " span.dim { (line(&file.media_type, 80)) ", " (crate::parts::count(file.size)) " bytes" }
-            div.dim { @if file.kept { "Save it with: " code { "butlerd deliveries save " (file.handle) } } @else { "Its content has left and is not kept." } }
+            div { @if file.kept { a href={ "/deliveries/" (row.id) "/files/" (n) } download { "Download file " (n + 1) } }
+                @else { span.dim { "Its content has left and is not kept." } } }
         } } }
     } }
+}
+
+/// A file as bytes to keep. Whoever sent it chose its name and type, so no browser shows it here: it is always a download.
+async fn file(visit: &Visit) -> Answer {
+    let (id, n): (Uuid, usize) = (visit.parsed(0)?, visit.parsed(1)?);
+    let row = visit.calls.deliveries_show(&visit.ext, id).await?;
+    let handle = row.files.get(n).filter(|file| file.kept).map(|file| file.handle.clone());
+    let saved = visit.calls.deliveries_file(&visit.ext, handle.ok_or_else(PageError::nothing_here)?).await?;
+    let content = STANDARD.decode(&saved.content_base64).map_err(|e| Failure::internal("Reading a kept file", &e))?;
+    Ok(Reply::Raw(download(&saved.name, content)))
 }
 
 fn tries(visit: &Visit, row: &DeliveryView) -> Markup {

@@ -17,12 +17,14 @@ mod home;
 mod inbox;
 mod journal;
 mod leave;
+mod mcp_servers;
 mod memory;
 mod memory_one;
 mod memory_parts;
 mod notes;
 mod people;
 mod projects;
+mod proposals;
 mod rules;
 mod schedules;
 mod sessions;
@@ -50,9 +52,11 @@ pub(super) static ALL: &[&[Route]] = &[
     inbox::ROUTES,
     journal::ROUTES,
     leave::ROUTES,
+    mcp_servers::ROUTES,
     memory::ROUTES,
     notes::ROUTES,
     people::ROUTES,
+    proposals::ROUTES,
     projects::ROUTES,
     rules::ROUTES,
     schedules::ROUTES,

@@ -2,7 +2,6 @@
 
 use admin::calls::HouseApiServer;
 use maud::{Markup, html};
-use serde::Deserialize;
 use serde_json::json;
 use uuid::Uuid;
 
@@ -11,7 +10,8 @@ use crate::parts::{Tone, empty, line, toned};
 use crate::reply::{Answer, Did, PageError, Reply, View};
 use crate::route::{Route, get, post};
 use crate::visit::Visit;
-use inbox::SWITCHBOARD;
+use inbox::triage::{Kind, Rule};
+use inbox::{Action, SWITCHBOARD};
 
 pub(crate) const ROUTES: &[Route] = &[
     get("/rules", |visit| Box::pin(list(visit))),
@@ -19,41 +19,6 @@ pub(crate) const ROUTES: &[Route] = &[
     post("/rules/*/switch", |visit| Box::pin(switch(visit))),
     post("/rules/*/end", |visit| Box::pin(end(visit))),
 ];
-
-/// What a rule looks at, and what that is in words.
-const KINDS: [(&str, &str); 7] = [
-    ("sender_address", "the sender is"),
-    ("sender_domain", "the sender's domain is"),
-    ("header", "a header holds (Name: text)"),
-    ("substring", "the text holds"),
-    ("chat_id", "the chat is"),
-    ("channel", "the channel is"),
-    ("mime_type", "a file of it is (image/*)"),
-];
-const ACTIONS: [(&str, &str); 5] = [
-    ("route_to", "give it to the butler"),
-    ("low_priority", "deal with it after all others"),
-    ("metadata_only", "note that it came, no more"),
-    ("skip", "skip it"),
-    ("pass", "let the switchboard find out"),
-];
-
-/// A rule, as the switchboard's tools show it.
-#[derive(Deserialize)]
-struct Rule {
-    id: Uuid,
-    position: i32,
-    kind: String,
-    pattern: String,
-    action: String,
-    butler: Option<String>,
-    enabled: bool,
-    note: Option<String>,
-}
-
-fn word<'a>(of: &[(&str, &'static str)], name: &'a str) -> &'a str {
-    of.iter().find(|(known, _)| *known == name).map_or(name, |(_, word)| word)
-}
 
 async fn list(visit: &Visit) -> Answer {
     let found = look::<Vec<Rule>>(visit, SWITCHBOARD, "triage_rule_list", json!({})).await;
@@ -81,9 +46,9 @@ fn table(visit: &Visit, rules: &[Rule]) -> Markup {
         thead { tr { th.num { "Place" } th { "If" } th { "Then" } th { "State" } @if visit.may_act() { th { "Change" } } } }
         tbody { @for rule in rules { tr {
             td.num { (rule.position) }
-            td.grow { (word(&KINDS, &rule.kind)) " " code { (line(&rule.pattern, 200)) }
+            td.grow { (rule.kind.words()) " " code { (line(&rule.pattern, 200)) }
                 @if let Some(note) = &rule.note { div.dim { (line(note, 200)) } } }
-            td { (word(&ACTIONS, &rule.action)) @if let Some(butler) = &rule.butler { " " (line(butler, 60)) } }
+            td { (rule.action.words()) @if let Some(butler) = &rule.butler { " " (line(butler, 60)) } }
             td { @if rule.enabled { (toned(Tone::Good, "on")) } @else { (toned(Tone::Quiet, "off")) } }
             @if visit.may_act() { td {
                 @let (name, on) = if rule.enabled { ("Switch off", "no") } else { ("Switch on", "yes") };
@@ -100,9 +65,9 @@ fn form(visit: &Visit, butlers: &[String]) -> Markup {
             h2 #new { "A new rule" }
             form method="post" action="/rules" {
                 (visit.proof())
-                label { "If" select name="kind" { @for (name, word) in KINDS { option value=(name) { (word) } } } }
+                label { "If" select name="kind" { @for kind in Kind::ALL { option value=(kind.as_str()) { (kind.words()) } } } }
                 label { "This" input type="text" name="pattern" required maxlength="1000"; }
-                label { "Then" select name="action" { @for (name, word) in ACTIONS { option value=(name) { (word) } } } }
+                label { "Then" select name="action" { @for action in Action::ALL { option value=(action.as_str()) { (action.words()) } } } }
                 label { "Butler, where it goes to one" select name="butler" {
                     option value="" { "none" }
                     @for butler in butlers.iter().filter(|name| name.as_str() != SWITCHBOARD) { option value=(butler) { (butler) } }

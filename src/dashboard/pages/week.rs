@@ -59,7 +59,7 @@ impl Week {
         let label = format!("The week from {}: runs of {} schedules", self.monday, rows.len());
         html! {
             div.week tabindex="0" role="region" aria-label=(label) {
-                svg viewBox={ "0 0 " (WIDTH) " " (height) } role="img" aria-label=(label) xmlns="http://www.w3.org/2000/svg" {
+                svg viewBox={ "0 0 " (WIDTH) " " (height) } role="group" aria-label=(label) xmlns="http://www.w3.org/2000/svg" {
                     @for (n, day) in self.days.iter().enumerate() {
                         @let x = place(self.x(day.timestamp()));
                         line.grid x1=(x) x2=(x) y1="4" y2=(height) {}
@@ -77,13 +77,17 @@ impl Week {
 
     fn row(&self, row: &CalendarRow, top: f64) -> Markup {
         let name = &row.schedule.name;
+        let schedule = format!("/schedules/{}", row.schedule.id);
         html! {
             line.grid x1="0" x2=(WIDTH) y1=(place(top)) y2=(place(top)) {}
             text x="2" y=(place(top + 16.0)) { (line(name, 28)) }
-            @for at in &row.coming { (self.mark(*at, *at, top, Tone::Quiet, &format!("{name}: to come, {}", self.exact(*at)))) }
+            @for at in &row.coming {
+                (self.mark((*at, *at), top, Tone::Quiet, &format!("{name}: to come, {}", self.exact(*at)), &schedule))
+            }
             @for run in &row.runs {
                 @let (tone, word) = mark_of(run);
-                (self.mark(run.fire_at, run.until.unwrap_or(run.fire_at), top, tone, &self.told(name, run, word)))
+                @let to = run.session_id.map_or_else(|| schedule.clone(), |session| format!("/sessions/{session}"));
+                (self.mark((run.fire_at, run.until.unwrap_or(run.fire_at)), top, tone, &self.told(name, run, word), &to))
             }
         }
     }
@@ -98,13 +102,17 @@ impl Week {
         self.now.zoned(at).strftime("%a %H:%M").to_string()
     }
 
-    fn mark(&self, at: Timestamp, until: Timestamp, top: f64, tone: Tone, words: &str) -> Markup {
+    /// A mark that leads to what it stands for. Marks may be hundreds, and the list below leads to the same places: the
+    /// keyboard does not stop at each.
+    fn mark(&self, (at, until): (Timestamp, Timestamp), top: f64, tone: Tone, words: &str, leads: &str) -> Markup {
         let (from, to) = (self.x(at), self.x(until));
         let wide = (to - from).max(MARK);
         let left = from.min(WIDTH - wide);
         html! {
-            rect class={ "run " (tone.class()) } x=(place(left)) y=(place(top + (ROW - TALL) / 2.0)) width=(place(wide))
-                height=(TALL) rx="1.5" { title { (words) } }
+            a href=(leads) tabindex="-1" aria-label=(words) {
+                rect class={ "run " (tone.class()) } x=(place(left)) y=(place(top + (ROW - TALL) / 2.0)) width=(place(wide))
+                    height=(TALL) rx="1.5" { title { (words) } }
+            }
         }
     }
 }
@@ -159,7 +167,8 @@ mod tests {
             "reason": "<b>no</b>", "session_id": null})).unwrap();
         let this = week("2026-10-20");
         let (tone, word) = mark_of(&run);
-        let shown = this.mark(run.fire_at, run.fire_at, 0.0, tone, &this.told("weigh", &run, word)).0;
+        let shown = this.mark((run.fire_at, run.fire_at), 0.0, tone, &this.told("weigh", &run, word), "/schedules/1").0;
+        assert!(shown.contains("<a href=\"/schedules/1\" tabindex=\"-1\""), "{shown}");
         assert!(
             shown.contains("class=\"run bad\"") && shown.contains("weigh: failed, Tue 08:00: &lt;b&gt;no"),
             "{shown}"

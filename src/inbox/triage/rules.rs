@@ -39,6 +39,19 @@ impl Kind {
     pub fn from_name(name: &str) -> Option<Self> {
         name.parse().ok()
     }
+
+    /// How a sentence begins that its pattern ends.
+    pub fn words(self) -> &'static str {
+        match self {
+            Kind::SenderAddress => "the sender is",
+            Kind::SenderDomain => "the sender's domain is",
+            Kind::Header => "a header holds (Name: text)",
+            Kind::Substring => "the text holds",
+            Kind::ChatId => "the chat is",
+            Kind::Channel => "the channel is",
+            Kind::MimeType => "a file of it is (image/*)",
+        }
+    }
 }
 
 /// One rule.
