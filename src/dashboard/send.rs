@@ -59,7 +59,10 @@ mod tests {
     fn a_name_of_somebody_is_a_name_in_a_header() {
         assert_eq!(disposition("a b.pdf"), "attachment; filename=\"a b.pdf\"; filename*=UTF-8''a%20b.pdf");
         assert_eq!(disposition("../../.ssh/ké\"y"), "attachment; filename=\"k__y\"; filename*=UTF-8''k%C3%A9%22y");
-        assert_eq!(disposition("C:\\x\r\nSet-Cookie: a"), "attachment; filename=\"xSet-Cookie_ a\"; filename*=UTF-8''xSet-Cookie%3A%20a");
+        assert_eq!(
+            disposition("C:\\x\r\nSet-Cookie: a"),
+            "attachment; filename=\"xSet-Cookie_ a\"; filename*=UTF-8''xSet-Cookie%3A%20a"
+        );
         for none in ["", "..", "a/", "\u{1}"] {
             assert_eq!(disposition(none), "attachment; filename=\"file\"; filename*=UTF-8''file", "{none:?}");
         }

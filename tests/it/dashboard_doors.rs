@@ -339,3 +339,21 @@ async fn a_browser_sees_what_its_maker_s_token_sees() {
     assert_eq!(code, 0, "{err}");
     assert_eq!(get("/").await.0, 401);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_token_lets_twenty_browsers_in_and_the_oldest_goes() {
+    let household = Household::with_model(&model(json!([])).await);
+    let daemon = household.start().await;
+    let mut all = Vec::new();
+    for _ in 0..21 {
+        all.push(Page::of(&daemon).await);
+    }
+    assert_eq!(all[0].status("/").await, 401, "the oldest has ended");
+    for (n, page) in all.iter().enumerate().skip(1) {
+        assert_eq!(page.status("/").await, 200, "browser {n}");
+    }
+    let db = household.owner().await;
+    let sql = "SELECT count(*) FROM shared.tokens WHERE browser AND revoked_at IS NULL";
+    let open: i64 = db.query_one(sql, &[]).await.expect("a count").get(0);
+    assert_eq!(open, 20);
+}

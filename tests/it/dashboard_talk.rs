@@ -62,3 +62,37 @@ async fn people_and_rules_are_made_and_ended_in_the_browser() {
     assert!(page.get("/connectors").await.contains("Messages of the past"));
     assert!(page.get("/notes").await.contains("<h1"));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_of_a_delivery_is_a_download_and_never_a_page() {
+    let household = Household::with_model(&model(json!([])).await);
+    let daemon = household.start().await;
+    let page = Page::of(&daemon).await;
+    let db = household.owner().await;
+    // Who wrote it chose what it is called and says it is.
+    let sql = "SET butlerd.tenant = 'owner';
+        INSERT INTO shared.outbox (id, origin, request_id, kind, intent, channel, target, lane, message, priority,
+            idempotency_key, context, state, due_at, settled_at, followed_at, trust)
+        VALUES ('0190a0a0-0000-7000-8000-000000000001', 'general', gen_random_uuid(), 'message', 'send', 'chat', 'owner', 'chat|x',
+            'See the file.', 'medium', 'x', '{}', 'sent', now(), now(), now(), 'owner');
+        INSERT INTO shared.outbox_files (outbox_id, n, name, media_type, size, sha256, content, trust)
+        SELECT '0190a0a0-0000-7000-8000-000000000001', n, name, 'text/html', octet_length(c), encode(sha256(c), 'hex'),
+            CASE WHEN n = 1 THEN c END, 'owner'
+        FROM (VALUES (1, '<b>\"plan\u{e9}.html', '<script>alert(1)</script>'::bytea), (2, 'gone.txt', 'gone'::bytea)) AS f (n, name, c)";
+    db.batch_execute(sql).await.expect("a delivery with files");
+    let at = "/deliveries/0190a0a0-0000-7000-8000-000000000001";
+    let shown = page.get(at).await;
+    assert!(shown.contains("25 bytes") && shown.contains("is not kept") && !shown.contains("<b>\""), "{shown}");
+    assert!(shown.contains(&format!("href=\"{at}/files/0\"")) && !shown.contains("/files/1"), "{shown}");
+    let file = page.answer(&format!("{at}/files/0"), None).await;
+    let header = |name: &str| file.headers()[name].to_str().unwrap_or_default().to_owned();
+    assert_eq!(header("content-type"), "application/octet-stream");
+    let disposition = header("content-disposition");
+    assert!(disposition.starts_with("attachment; filename=\"_b__plan_.html\"; filename*=UTF-8''"), "{disposition}");
+    assert_eq!(header("x-content-type-options"), "nosniff");
+    assert!(header("content-security-policy").contains("default-src 'none'"));
+    assert_eq!(file.text().await.expect("its content"), "<script>alert(1)</script>");
+    for nothing in ["/files/1", "/files/2", "/files/x"] {
+        assert_eq!(page.status(&format!("{at}{nothing}")).await, 404, "{nothing}");
+    }
+}

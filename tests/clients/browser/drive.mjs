@@ -72,16 +72,73 @@ async function look({ path, width, scheme, shot }) {
   return { status: answer.status(), axe: told, problems: taken(), ...(await page.evaluate(boxes)) };
 }
 
-// Moves by the keyboard alone until something of this role and name has the focus.
-async function focus({ role, name, nth }) {
-  const wanted = page.getByRole(role, { name, exact: true }).nth(nth ?? 0);
+// What has this role and name: within what a selector finds, if one is given. With `part` its name begins or ends otherwise.
+function find({ role, name, nth, within, part }) {
+  const root = within ? page.locator(within) : page;
+  const all = role === "summary" ? root.locator("summary").filter({ hasText: name })
+    : role === "password" ? root.getByLabel(name, { exact: true }) : root.getByRole(role, { name, exact: !part });
+  return all.nth(nth ?? 0);
+}
+
+// Moves by the keyboard alone until something of this role and name has the focus. From the top it takes the way past the
+// menu that each page offers.
+async function focus(what) {
+  const wanted = find(what);
   await wanted.waitFor();
+  const there = () => wanted.evaluate((node) => node === document.activeElement);
+  const [top, inside] = await wanted.evaluate((node) => [document.activeElement === document.body, !!node.closest("main")]);
+  if (top && inside) {
+    await page.keyboard.press("Tab");
+    if (await page.evaluate(() => document.activeElement.matches("a.skip"))) await page.keyboard.press("Enter");
+  }
   for (let n = 0; n < 400; n++) {
-    if (await wanted.evaluate((node) => node === document.activeElement)) return;
+    if (await there()) return;
     await page.keyboard.press("Tab");
   }
-  throw new Error(`no way to ${role} ${name} by the keyboard`);
+  throw new Error(`no way to ${what.role} ${what.name} by the keyboard`);
 }
+
+// One step of an action, by mouse or by the keyboard alone.
+async function step(what, keyboard) {
+  const wanted = find(what);
+  if (!keyboard) {
+    if (what.text !== undefined) return wanted.fill(what.text);
+    if (what.value !== undefined) return wanted.selectOption(what.value);
+    return wanted.click();
+  }
+  await focus(what);
+  if (what.text !== undefined) {
+    await page.keyboard.press("ControlOrMeta+a");
+    return page.keyboard.insertText(what.text);
+  }
+  if (what.value !== undefined) {
+    await page.keyboard.press("Home");
+    for (let n = 0; n < 100; n++) {
+      if (await wanted.evaluate((node, value) => node.value === value, what.value)) return;
+      await page.keyboard.press("ArrowDown");
+    }
+    throw new Error(`${what.name} has no ${what.value} that the keyboard reaches`);
+  }
+  await page.keyboard.press(what.role === "checkbox" ? "Space" : "Enter");
+}
+
+// What a page holds after all that can be thrown away is: nodes, listeners and bytes.
+async function held() {
+  const session = await context.newCDPSession(page);
+  await session.send("Performance.enable");
+  await session.send("HeapProfiler.collectGarbage");
+  const { metrics } = await session.send("Performance.getMetrics");
+  await session.detach();
+  const of = (name) => metrics.find((metric) => metric.name === name).value;
+  return { nodes: of("Nodes"), listeners: of("JSEventListeners"), heap: of("JSHeapUsedSize") };
+}
+
+// The page's own streams, so that a test may say what the daemon says.
+const STREAMS = () => {
+  const Real = window.EventSource;
+  window.streams = [];
+  window.EventSource = class extends Real { constructor(...with_) { super(...with_); window.streams.push(this); } };
+};
 
 const commands = {
   open: (options) => open(options),
@@ -102,6 +159,33 @@ const commands = {
   value: async ({ name }) => ({ value: await page.getByRole("textbox", { name }).first().inputValue() }),
   look,
   text: async () => ({ url: page.url(), text: await page.locator("body").innerText(), problems: taken() }),
+  // A whole action: from a page on, by mouse or keyboard, until what it shows is there.
+  acts: async ({ path, width, keyboard, steps, sees }) => {
+    await page.setViewportSize({ width, height: width < 600 ? 740 : 900 });
+    if (path) await page.goto(path, { waitUntil: "load" });
+    for (const what of steps) await step(what, keyboard);
+    await page.getByText(sees, { exact: false }).filter({ visible: true }).first().waitFor();
+    return { url: page.url(), problems: taken(), wide: (await page.evaluate(boxes)).wide };
+  },
+  count_streams: () => context.addInitScript(STREAMS),
+  // Has the page renew itself so many times, as if the daemon had told of changes, without waiting for the clock.
+  renews: async ({ times }) => {
+    for (let n = 0; n < times; n++) {
+      const answer = page.waitForResponse((response) => response.request().resourceType() === "fetch");
+      await page.evaluate(() => {
+        document.querySelector("main").firstElementChild.dataset.mark = "";
+        window.streams.findLast((stream) => stream.readyState !== 2).dispatchEvent(new MessageEvent("changed"));
+      });
+      await page.clock.runFor(1100);
+      await (await answer).finished();
+      await page.locator("main [data-mark]").waitFor({ state: "detached" });
+    }
+  },
+  // Whether the page is the one that was marked the last time; marks it.
+  marks: async () => ({ marked: await page.evaluate(() => { const was = window.marked === true; window.marked = true; return was; }) }),
+  lost: ({ lost }) => page.locator(lost ? "body.lost" : "body:not(.lost)").waitFor(),
+  fake_clock: () => page.clock.install(),
+  held: () => held(),
   links: async () => ({ links: await page.evaluate(() => [...document.querySelectorAll("a[href]")].map((a) => new URL(a.href)).filter((u) => u.origin === location.origin).map((u) => u.pathname + u.search)) }),
   cookies: async () => ({ cookies: await context.cookies() }),
   nodes: async () => ({ nodes: await page.evaluate(() => document.querySelectorAll("*").length), heap: await page.evaluate(() => performance.memory?.usedJSHeapSize ?? 0) }),

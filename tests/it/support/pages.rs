@@ -68,6 +68,15 @@ impl Page {
         text
     }
 
+    /// An answer as it comes, to a request that says which change was heard last.
+    pub async fn answer(&self, path: &str, last_event: Option<&str>) -> reqwest::Response {
+        let mut request = self.client.get(format!("{}{path}", self.at)).header("cookie", &self.cookie);
+        if let Some(last) = last_event {
+            request = request.header("last-event-id", last);
+        }
+        request.send().await.expect("an answer")
+    }
+
     /// The status of a page.
     pub async fn status(&self, path: &str) -> u16 {
         let request = self.client.get(format!("{}{path}", self.at)).header("cookie", &self.cookie);
