@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use crate::dashboard_made::{Made, before, butler, household, make, prepare};
+use crate::support::bot_api::BotApi;
 use crate::support::browser::{Browser, login_link};
 use crate::support::eventually;
 
@@ -219,7 +220,7 @@ const ACTIONS: &[Action] = &[
     act(
         "/memory/*/events/*/undo",
         "/memory/health/fact/{redo}",
-        &[PressIn("ul.rows > li:has-text('is red')", "Undo")],
+        &[PressIn("ul.rows > li:has-text('edited')", "Undo")],
         "Undone.",
         "SELECT content = 'The redo {n} is green.' FROM health.memory_facts WHERE id = '{redo}'",
     ),
@@ -416,8 +417,8 @@ fn every_form_of_the_dashboard_is_an_action_that_is_tried() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn everything_is_done_by_mouse_and_by_the_keyboard_alone() {
-    let model = butler().await;
-    let (household, control) = household(&model);
+    let (model, telegram) = (butler().await, BotApi::start().await);
+    let (household, control) = household(&model, &telegram);
     let daemon = household.start().await;
     let Some(mut browser) = Browser::start(&daemon).await else { return };
     let db = household.owner().await;
@@ -425,6 +426,7 @@ async fn everything_is_done_by_mouse_and_by_the_keyboard_alone() {
     let mut wrong = Vec::new();
     for (number, (n, keyboard, width)) in TIMES.into_iter().enumerate() {
         let mut made = make(&household, &daemon, &db, n).await;
+        eprintln!("TIME made {n}");
         made.insert("#", number.to_string());
         browser.goto(&login_link(&household, &["open", "--print"])).await;
         let sign_in = json!({"width": width, "keyboard": keyboard, "sees": "You are signed in.",
@@ -435,6 +437,7 @@ async fn everything_is_done_by_mouse_and_by_the_keyboard_alone() {
             let steps: Vec<Value> = action.steps.iter().map(|step| played(*step, &made)).collect();
             let with = json!({"path": filled(action.page, &made), "width": width, "keyboard": keyboard, "steps": steps,
                 "sees": filled(action.sees, &made)});
+            let t0 = std::time::Instant::now();
             let told = browser.tries("acts", with).await;
             let what = format!("{} at {width} by {}", action.route, if keyboard { "keyboard" } else { "mouse" });
             // Signed out, the page itself is a 401, of which the browser tells on its console.
@@ -452,7 +455,9 @@ async fn everything_is_done_by_mouse_and_by_the_keyboard_alone() {
                 let true_now = rows.iter().any(|row| row.get::<_, Option<bool>>(0) == Some(true));
                 if true_now { Ok(()) } else { Err(format!("{sql}: {} rows", rows.len())) }
             };
+            let t1 = t0.elapsed();
             eventually(&what, holds).await;
+            eprintln!("TIME {what} {t1:?} {:?}", t0.elapsed());
         }
     }
     assert!(wrong.is_empty(), "{} went wrong:\n{}", wrong.len(), wrong.join("\n"));

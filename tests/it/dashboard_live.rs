@@ -1,13 +1,17 @@
 //! Pages that stay open: what they hear, what they ask for after a cut, and that they do not grow.
 
 use serde_json::{Value, json};
+use testkit::model::ScriptedModel;
 
 use crate::support::browser::Browser;
 use crate::support::pages::Page;
 use crate::support::{Daemon, Household, eventually, model, ports};
 
-async fn household() -> Household {
-    Household::with_model(&model(json!([{"when": "", "steps": [{"say": "Done."}]}])).await)
+/// A household, and the model that answers in it.
+async fn household() -> (ScriptedModel, Household) {
+    let model = model(json!([{"when": "", "steps": [{"say": "Done."}]}])).await;
+    let household = Household::with_model(&model);
+    (model, household)
 }
 
 async fn does(daemon: &Daemon, prompt: &str) {
@@ -37,7 +41,7 @@ async fn first(page: &Page, stream: &str, last: Option<&str>) -> (bool, String) 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_a_cut_a_page_asks_again_only_for_what_it_missed() {
-    let household = household().await;
+    let (_model, household) = household().await;
     let daemon = household.start().await;
     let page = Page::of(&daemon).await;
     let home = eventually("nothing happens", async || {
@@ -66,7 +70,8 @@ async fn after_a_cut_a_page_asks_again_only_for_what_it_missed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_open_tab_comes_back_after_the_daemon_does() {
     let port = ports::free(1)[0];
-    let household = household().await.env("BUTLERD_ADMIN__LISTEN", &format!("127.0.0.1:{port}"));
+    let (_model, household) = household().await;
+    let household = household.env("BUTLERD_ADMIN__LISTEN", &format!("127.0.0.1:{port}"));
     let mut daemon = household.start().await;
     let Some(mut browser) = Browser::start(&daemon).await else { return };
     browser.sign_in(&household).await;
@@ -92,7 +97,7 @@ async fn an_open_tab_comes_back_after_the_daemon_does() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tab_that_renews_itself_all_day_does_not_grow() {
-    let household = household().await;
+    let (_model, household) = household().await;
     let daemon = household.start().await;
     let Some(mut browser) = Browser::start(&daemon).await else { return };
     browser.sign_in(&household).await;

@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use crate::approvals::household as with_a_vault;
 use crate::mcp_servers::{has, say, visiting};
+use crate::support::bot_api::BotApi;
 use crate::support::{Daemon, Household, model};
 
 /// Ids of things, by the name that an action calls them by.
@@ -27,15 +28,19 @@ pub async fn butler() -> ScriptedModel {
         {"when": "weigh me", "steps": [
             {"call": {"tool": "measurement_log", "arguments": {"kind": "weight", "value": {"kg": 82}}}}, {"say": "Weighed."}]},
         {"when": "begin ([a-z])", "steps": [{"say": "Begun."}]},
-        {"when": "talk ([a-z])", "steps": [{"say": "I answer {{match.1}}."}]},
+        // What was said before stands in what a later session is asked: the last one counts.
+        {"when": "talk d", "steps": [{"say": "I answer d."}]},
+        {"when": "talk c", "steps": [{"say": "I answer c."}]},
+        {"when": "talk b", "steps": [{"say": "I answer b."}]},
+        {"when": "talk a", "steps": [{"say": "I answer a."}]},
         {"when": "", "steps": [{"say": "Done."}]},
     ]))
     .await
 }
 
 /// A household with all that has actions, and the file that tells its MCP server what to be like.
-pub fn household(model: &ScriptedModel) -> (Household, std::path::PathBuf) {
-    visiting(with_a_vault(model), "")
+pub fn household(model: &ScriptedModel, telegram: &BotApi) -> (Household, std::path::PathBuf) {
+    visiting(with_a_vault(model).with_telegram(telegram, ""), "")
 }
 
 /// Calls whose text says so count as asked for by one message.

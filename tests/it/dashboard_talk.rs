@@ -88,7 +88,10 @@ async fn a_file_of_a_delivery_is_a_download_and_never_a_page() {
     let header = |name: &str| file.headers()[name].to_str().unwrap_or_default().to_owned();
     assert_eq!(header("content-type"), "application/octet-stream");
     let disposition = header("content-disposition");
-    assert!(disposition.starts_with("attachment; filename=\"_b__plan_.html\"; filename*=UTF-8''"), "{disposition}");
+    assert!(
+        disposition.starts_with("attachment; filename=\"bplan_.html\"; filename*=UTF-8''bplan%C3%A9.html"),
+        "{disposition}"
+    );
     assert_eq!(header("x-content-type-options"), "nosniff");
     assert!(header("content-security-policy").contains("default-src 'none'"));
     assert_eq!(file.text().await.expect("its content"), "<script>alert(1)</script>");

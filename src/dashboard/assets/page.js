@@ -3,6 +3,7 @@
 (() => {
   // Liveness: on `changed` the page asks for itself again and takes its `main`, at most once a second, and never while
   // somebody writes or has written, has marked a text, or is about to press a button of a list, which would move away.
+  const loaded = Date.now();
   let wanted = false, last = 0, timer = 0, source = null;
   const changed = (field) => {
     if (field.type === "checkbox" || field.type === "radio") return field.checked !== field.defaultChecked;
@@ -26,7 +27,8 @@
     if (wanted) return;
     last = Date.now();
     const address = new URL(location.href);
-    address.searchParams.delete("did");
+    // What was just done is told long enough to be read.
+    if (last - loaded > 8000) address.searchParams.delete("did");
     let answer;
     // The daemon is away for a moment, or the network.
     try { answer = await fetch(address, { cache: "no-store" }); } catch { wanted = true; timer = timer || setTimeout(refresh, 3000); return; }
