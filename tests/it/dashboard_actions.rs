@@ -426,7 +426,6 @@ async fn everything_is_done_by_mouse_and_by_the_keyboard_alone() {
     let mut wrong = Vec::new();
     for (number, (n, keyboard, width)) in TIMES.into_iter().enumerate() {
         let mut made = make(&household, &daemon, &db, n).await;
-        eprintln!("TIME made {n}");
         made.insert("#", number.to_string());
         browser.goto(&login_link(&household, &["open", "--print"])).await;
         let sign_in = json!({"width": width, "keyboard": keyboard, "sees": "You are signed in.",
@@ -437,7 +436,6 @@ async fn everything_is_done_by_mouse_and_by_the_keyboard_alone() {
             let steps: Vec<Value> = action.steps.iter().map(|step| played(*step, &made)).collect();
             let with = json!({"path": filled(action.page, &made), "width": width, "keyboard": keyboard, "steps": steps,
                 "sees": filled(action.sees, &made)});
-            let t0 = std::time::Instant::now();
             let told = browser.tries("acts", with).await;
             let what = format!("{} at {width} by {}", action.route, if keyboard { "keyboard" } else { "mouse" });
             // Signed out, the page itself is a 401, of which the browser tells on its console.
@@ -455,9 +453,7 @@ async fn everything_is_done_by_mouse_and_by_the_keyboard_alone() {
                 let true_now = rows.iter().any(|row| row.get::<_, Option<bool>>(0) == Some(true));
                 if true_now { Ok(()) } else { Err(format!("{sql}: {} rows", rows.len())) }
             };
-            let t1 = t0.elapsed();
             eventually(&what, holds).await;
-            eprintln!("TIME {what} {t1:?} {:?}", t0.elapsed());
         }
     }
     assert!(wrong.is_empty(), "{} went wrong:\n{}", wrong.len(), wrong.join("\n"));

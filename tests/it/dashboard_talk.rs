@@ -75,6 +75,8 @@ async fn a_file_of_a_delivery_is_a_download_and_never_a_page() {
             idempotency_key, context, state, due_at, settled_at, followed_at, trust)
         VALUES ('0190a0a0-0000-7000-8000-000000000001', 'general', gen_random_uuid(), 'message', 'send', 'chat', 'owner', 'chat|x',
             'See the file.', 'medium', 'x', '{}', 'sent', now(), now(), now(), 'owner');
+        INSERT INTO shared.outbox_attempts (outbox_id, n, lane, ended_at, outcome, trust)
+        VALUES ('0190a0a0-0000-7000-8000-000000000001', 1, 'chat|x', now(), 'sent', 'owner');
         INSERT INTO shared.outbox_files (outbox_id, n, name, media_type, size, sha256, content, trust)
         SELECT '0190a0a0-0000-7000-8000-000000000001', n, name, 'text/html', octet_length(c), encode(sha256(c), 'hex'),
             CASE WHEN n = 1 THEN c END, 'owner'
