@@ -186,7 +186,7 @@ const commands = {
   lost: ({ lost }) => page.locator(lost ? "body.lost" : "body:not(.lost)").waitFor(),
   fake_clock: () => page.clock.install(),
   held: () => held(),
-  links: async () => ({ links: await page.evaluate(() => [...document.querySelectorAll("a[href]")].map((a) => new URL(a.href)).filter((u) => u.origin === location.origin).map((u) => u.pathname + u.search)) }),
+  links: async () => ({ links: await page.evaluate(() => [...document.querySelectorAll("a[href]")].map((a) => new URL(a.getAttribute("href"), location)).filter((u) => u.origin === location.origin).map((u) => u.pathname + u.search)) }),
   cookies: async () => ({ cookies: await context.cookies() }),
   nodes: async () => ({ nodes: await page.evaluate(() => document.querySelectorAll("*").length), heap: await page.evaluate(() => performance.memory?.usedJSHeapSize ?? 0) }),
   loaded: async () => ({ bytes: await page.evaluate(() => [...performance.getEntriesByType("resource"), ...performance.getEntriesByType("navigation")].reduce((sum, e) => sum + e.transferSize, 0)) }),
