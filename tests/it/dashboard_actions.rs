@@ -220,7 +220,7 @@ const ACTIONS: &[Action] = &[
     act(
         "/memory/*/events/*/undo",
         "/memory/health/fact/{redo}",
-        &[PressIn("ul.rows > li:has-text('edited')", "Undo")],
+        &[PressIn("ul.rows > li:has-text('is red')", "Undo")],
         "Undone.",
         "SELECT content = 'The redo {n} is green.' FROM health.memory_facts WHERE id = '{redo}'",
     ),

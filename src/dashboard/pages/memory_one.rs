@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::answers::{act, look};
+use super::answers::{act, look, not_now};
 use super::memory_parts::{Event, KINDS, events};
 use crate::parts::{Tone, count, crumbs, line, note, said};
 use crate::reply::{Answer, Did, PageError, Reply, View};
@@ -25,9 +25,16 @@ struct Story {
     also_put: Vec<Value>,
     #[serde(default)]
     links: Vec<Link>,
-    #[serde(default)]
+}
+
+/// What `memory_history` answers of one memory.
+#[derive(Deserialize)]
+struct Past {
     events: Vec<Event>,
 }
+
+/// So many of the things that were done to it are shown, the newest first.
+const PAST: u32 = 50;
 
 #[derive(Deserialize)]
 struct Link {
@@ -65,6 +72,8 @@ fn which(visit: &Visit) -> Result<(String, String, Uuid), PageError> {
 pub(super) async fn show(visit: &Visit) -> Answer {
     let (butler, _, id) = which(visit)?;
     let story: Story = look(visit, &butler, "memory_why", json!({ "memory_id": id })).await?;
+    // The story names what was done; the history also says what each of it changed.
+    let past = look::<Past>(visit, &butler, "memory_history", json!({"memory_id": id, "limit": PAST})).await;
     let forgotten = story.memory.get("forgotten_at").is_some_and(|at| !at.is_null());
     let body = html! {
         (crumbs(&[("Memory", "/memory"), (&butler, &format!("/memory?butler={butler}"))]))
@@ -75,7 +84,7 @@ pub(super) async fn show(visit: &Visit) -> Answer {
         (why(visit, &butler, &story))
         @if visit.may_work() && !forgotten { (edit_form(visit, &butler, &story, id)) }
         h2 { "What was done to it" }
-        (events(visit, &butler, &story.events))
+        @match &past { Ok(past) => (events(visit, &butler, &past.events)), Err(why) => (not_now(why)) }
     };
     Ok(View::new(format!("A {} of {butler}", story.memory_type), body).into())
 }
