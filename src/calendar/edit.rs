@@ -1,0 +1,413 @@
+//! Changes of events: of one instance, of it and all later ones, of the series.
+
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use crate::event::Length;
+use crate::rule::MAX_COUNT;
+use crate::series::Window;
+use crate::text::{Component, Line, Node, escape, quote};
+use crate::walk::walk;
+use crate::{Attendee, CalendarError, Object, Rule, Status, When};
+
+/// What of a series is meant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scope {
+    /// One instance.
+    This,
+    /// One instance and all later ones.
+    Following,
+    #[default]
+    Series,
+}
+
+/// What is changed; what is `None` stays.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Change {
+    pub title: Option<String>,
+    pub start: Option<When>,
+    pub end: Option<When>,
+    pub description: Option<String>,
+    pub location: Option<String>,
+    pub status: Option<Status>,
+    pub busy: Option<bool>,
+    /// `public`, `private` or `confidential`.
+    pub visibility: Option<String>,
+    /// `Some(None)`: it repeats no longer.
+    pub rule: Option<Option<Rule>>,
+    pub attendees: Option<Vec<Attendee>>,
+    /// Minutes before the start of a reminder; `Some(None)`: none.
+    pub reminder: Option<Option<u32>>,
+}
+
+/// What an edit leaves.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Edited {
+    /// The series; `None`: nothing is left of it.
+    pub object: Option<Object>,
+    /// The instances from the edited one on, which are a series of their own now.
+    pub following: Option<Object>,
+}
+
+impl Change {
+    /// Writes it into an event's component.
+    pub(crate) fn apply(&self, event: &mut Component, now: Timestamp, home: &TimeZone) -> Result<(), CalendarError> {
+        if let Some(start) = &self.start {
+            event.set("DTSTART", vec![start.line("DTSTART")]);
+        }
+        if let Some(end) = &self.end {
+            event.set("DURATION", Vec::new());
+            event.set("DTEND", vec![end.line("DTEND")]);
+        }
+        let texts = [("SUMMARY", &self.title), ("DESCRIPTION", &self.description), ("LOCATION", &self.location)];
+        for (name, text) in texts {
+            if let Some(text) = text {
+                let line = (!text.is_empty()).then(|| Line::new(name, &escape(text)));
+                event.set(name, line.into_iter().collect());
+            }
+        }
+        if let Some(status) = self.status {
+            event.set("STATUS", vec![Line::new("STATUS", status.word())]);
+        }
+        if let Some(busy) = self.busy {
+            event.set("TRANSP", vec![Line::new("TRANSP", if busy { "OPAQUE" } else { "TRANSPARENT" })]);
+        }
+        if let Some(class) = &self.visibility {
+            event.set("CLASS", vec![Line::new("CLASS", &class.to_ascii_uppercase())]);
+        }
+        if let Some(rule) = &self.rule {
+            let start = start_of(event)?;
+            let rule = rule.as_ref().map(|rule| rule.for_start(&start, home)).transpose()?;
+            event.set("RRULE", rule.iter().map(|rule| Line::new("RRULE", &rule.text)).collect());
+        }
+        if let Some(attendees) = &self.attendees {
+            event.set("ATTENDEE", attendees.iter().map(attendee_line).collect());
+        }
+        if let Some(reminder) = self.reminder {
+            remind(event, reminder);
+        }
+        let sequence = event.line("SEQUENCE").and_then(|line| line.value.trim().parse::<i64>().ok());
+        event.set("SEQUENCE", vec![Line::new("SEQUENCE", &sequence.map_or(0, |n| n.saturating_add(1)).to_string())]);
+        let stamp = When::Utc(now.to_zoned(TimeZone::UTC).datetime());
+        event.set("DTSTAMP", vec![stamp.line("DTSTAMP")]);
+        event.set("LAST-MODIFIED", vec![stamp.line("LAST-MODIFIED")]);
+        check(event, home)
+    }
+}
+
+fn start_of(event: &Component) -> Result<When, CalendarError> {
+    read(event).map(|object| object.main().start.clone())
+}
+
+fn read(event: &Component) -> Result<Object, CalendarError> {
+    let mut root = Component::new("VCALENDAR");
+    root.nodes.push(Node::Component(event.clone()));
+    Object::of(root)
+}
+
+/// A new or changed event ends after it starts.
+fn check(event: &Component, home: &TimeZone) -> Result<(), CalendarError> {
+    let object = read(event)?;
+    let seen = object.main();
+    if seen.end.instant(home)? < seen.start.instant(home)? || (seen.start.is_date() && seen.start == seen.end) {
+        return Err(CalendarError::EndsFirst { start: seen.start.shown(home), end: seen.end.shown(home) });
+    }
+    Ok(())
+}
+
+fn attendee_line(attendee: &Attendee) -> Line {
+    let mut head = "ATTENDEE".to_owned();
+    if let Some(name) = &attendee.name {
+        head.push_str(&format!(";CN={}", quote(name)));
+    }
+    if attendee.optional {
+        head.push_str(";ROLE=OPT-PARTICIPANT");
+    }
+    let answer = attendee.answer.as_deref().unwrap_or("needs-action").to_ascii_uppercase();
+    let answer: String = answer.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').collect();
+    head.push_str(&format!(";PARTSTAT={answer}"));
+    let email: String = attendee.email.chars().filter(|c| !c.is_control()).collect();
+    Line::new(&head, &format!("mailto:{email}"))
+}
+
+/// Our own reminder is the one alarm that is replaced; those of other programs stay.
+fn remind(event: &mut Component, minutes: Option<u32>) {
+    let own = |node: &Node| matches!(node, Node::Component(c) if c.name == "VALARM" && c.line("X-BUTLERD").is_some());
+    event.nodes.retain(|node| !own(node));
+    if let Some(minutes) = minutes {
+        let mut alarm = Component::new("VALARM");
+        for (name, value) in [("ACTION", "DISPLAY"), ("DESCRIPTION", "Reminder"), ("X-BUTLERD", "1")] {
+            alarm.nodes.push(Node::Line(Line::new(name, value)));
+        }
+        alarm.nodes.push(Node::Line(Line::new("TRIGGER", &format!("-PT{minutes}M"))));
+        event.nodes.push(Node::Component(alarm));
+    }
+}
+
+/// Changes an event. `instance` is the start that the series has for an instance; `fresh` becomes the UID of what is
+/// split off.
+pub fn update(
+    object: &Object,
+    scope: Scope,
+    instance: Option<&When>,
+    change: &Change,
+    (now, home, fresh): (Timestamp, &TimeZone, &str),
+) -> Result<Edited, CalendarError> {
+    let (scope, id) = resolve(object, scope, instance, home)?;
+    let mut whole = object.clone();
+    let Some(id) = id.filter(|_| scope != Scope::Series) else {
+        update_series(&mut whole, change, now, home)?;
+        return Ok(Edited { object: Some(Object::of(whole.root)?), following: None });
+    };
+    if scope == Scope::This {
+        if change.rule.is_some() {
+            return Err(CalendarError::rule("", "one instance has no repetition of its own; use the scope series or following"));
+        }
+        update_one(&mut whole, &id, change, now, home)?;
+        return Ok(Edited { object: Some(Object::of(whole.root)?), following: None });
+    }
+    let (before, after) = split(&whole, &id, fresh, now, home)?;
+    let mut after = after;
+    update_series(&mut after, change, now, home)?;
+    Ok(Edited { object: Some(before), following: Some(Object::of(after.root)?) })
+}
+
+/// Takes an event, an instance, or the rest of a series away.
+pub fn remove(
+    object: &Object,
+    scope: Scope,
+    instance: Option<&When>,
+    now: Timestamp,
+    home: &TimeZone,
+) -> Result<Edited, CalendarError> {
+    let (scope, id) = resolve(object, scope, instance, home)?;
+    let Some(id) = id.filter(|_| scope != Scope::Series) else { return Ok(Edited { object: None, following: None }) };
+    if scope == Scope::Following {
+        let (before, _) = split(object, &id, "gone", now, home)?;
+        return Ok(Edited { object: Some(before), following: None });
+    }
+    let mut whole = object.clone();
+    if let Some(exception) = whole.exception(&id, home) {
+        drop_events(&mut whole, |at| at == exception);
+    }
+    let Some(master) = whole.master() else { return Ok(Edited { object: None, following: None }) };
+    // The exception's own form of the time may differ from the series'.
+    let start = &whole.events[master].start;
+    let line = start.of_instant(id.instant(home)?, home).line("EXDATE");
+    let line = if start.is_date() { id.line("EXDATE") } else { line };
+    if let Some(component) = whole.component_mut(master) {
+        let lines = component.lines("EXDATE").cloned().chain([line]).collect();
+        component.set("EXDATE", lines);
+        Change::default().apply(component, now, home)?;
+    }
+    Ok(Edited { object: Some(Object::of(whole.root)?), following: None })
+}
+
+/// Which scope this is in truth: `following` from the first instance on is the series.
+fn resolve(
+    object: &Object,
+    scope: Scope,
+    instance: Option<&When>,
+    home: &TimeZone,
+) -> Result<(Scope, Option<When>), CalendarError> {
+    if scope == Scope::Series {
+        return Ok((scope, None));
+    }
+    if !object.repeats() {
+        return Err(CalendarError::NotRecurring(if scope == Scope::This { "this" } else { "following" }));
+    }
+    let wanted = instance.ok_or(CalendarError::Missing("start of the instance (instance_start_at)"))?;
+    let start = &object.main().start;
+    // A time of day names the instance of a day, and a day that of an all-day event.
+    let wanted = if start.is_date() { When::Date(wanted.local().date()) } else { start.of_instant(wanted.instant(home)?, home) };
+    let found = object.instance(&wanted, home)?.ok_or_else(|| CalendarError::NoInstance(wanted.shown(home)))?;
+    let first = scope == Scope::Following && found.id.instant(home)? <= start.instant(home)?;
+    Ok((if first { Scope::Series } else { scope }, Some(found.id)))
+}
+
+fn update_series(object: &mut Object, change: &Change, now: Timestamp, home: &TimeZone) -> Result<(), CalendarError> {
+    let master = object.master().unwrap_or(0);
+    let old = object.events[master].clone();
+    let mut change = change.clone();
+    // A new start alone keeps the length.
+    if let (Some(start), None) = (&change.start, &change.end) {
+        change.end = Some(match (start.is_date(), old.start.is_date()) {
+            (a, b) if a == b => match old.length {
+                Length::Wall(_) => old.end_of(start, old.length, home)?,
+                Length::Exact(_) => start.of_instant(old.end_of(start, old.length, home)?.instant(home)?, home),
+            },
+            (true, _) => start.plus(SignedDuration::from_hours(24))?,
+            (false, _) => start.plus(SignedDuration::from_hours(1))?,
+        });
+    }
+    if let Some(component) = object.component_mut(master) {
+        change.apply(component, now, home)?;
+    }
+    let moved = change.start.as_ref().filter(|start| start.is_date() == old.start.is_date() && **start != old.start);
+    if let Some(start) = moved {
+        shift_exceptions(object, &old.start, start)?;
+    }
+    *object = Object::of(object.root.clone())?;
+    if change.rule.is_some() {
+        drop_lost_exceptions(object, home)?;
+    }
+    Ok(())
+}
+
+/// Exceptions name instances by their start, so they move with the series.
+fn shift_exceptions(object: &mut Object, old: &When, new: &When) -> Result<(), CalendarError> {
+    let range = |_| CalendarError::OutOfRange(new.to_string());
+    let by = new.local().duration_since(old.local());
+    let moved = |at: &When| -> Result<When, CalendarError> {
+        Ok(new.at(at.local().checked_add(by).map_err(range)?))
+    };
+    for at in 0..object.events.len() {
+        let event = object.events[at].clone();
+        let Some(component) = object.component_mut(at) else { continue };
+        if let Some(id) = &event.recurrence_id {
+            component.set("RECURRENCE-ID", vec![moved(id)?.line("RECURRENCE-ID")]);
+            continue;
+        }
+        let lines = |name: &str, all: Vec<&When>| all.into_iter().map(|at| Ok(moved(at)?.line(name))).collect::<Result<Vec<_>, CalendarError>>();
+        component.set("EXDATE", lines("EXDATE", event.except.iter().collect())?);
+        component.set("RDATE", lines("RDATE", event.extra.iter().map(|(at, _)| at).collect())?);
+    }
+    Ok(())
+}
+
+/// After another rule, exceptions of instances that are no longer there would stand in the calendar as events.
+fn drop_lost_exceptions(object: &mut Object, home: &TimeZone) -> Result<(), CalendarError> {
+    let mut alone = object.clone();
+    drop_events(&mut alone, |at| object.events[at].recurrence_id.is_some());
+    let alone = Object::of(alone.root)?;
+    let mut lost = Vec::new();
+    for (at, event) in object.events.iter().enumerate() {
+        if let Some(id) = &event.recurrence_id
+            && alone.instance(id, home)?.is_none()
+        {
+            lost.push(at);
+        }
+    }
+    drop_events(object, |at| lost.contains(&at));
+    *object = Object::of(object.root.clone())?;
+    Ok(())
+}
+
+fn drop_events(object: &mut Object, gone: impl Fn(usize) -> bool) {
+    let mut at = 0;
+    object.root.nodes.retain(|node| match node {
+        Node::Component(inner) if inner.name == "VEVENT" => {
+            at += 1;
+            !gone(at - 1)
+        }
+        _ => true,
+    });
+    let mut at = 0;
+    object.events.retain(|_| {
+        at += 1;
+        !gone(at - 1)
+    });
+}
+
+fn update_one(object: &mut Object, id: &When, change: &Change, now: Timestamp, home: &TimeZone) -> Result<(), CalendarError> {
+    let instance = object.instance(id, home)?.ok_or_else(|| CalendarError::NoInstance(id.shown(home)))?;
+    let mut change = change.clone();
+    if let (Some(start), None) = (&change.start, &change.end) {
+        let length = instance.end.instant(home)?.duration_since(instance.start.instant(home)?);
+        change.end = Some(if start.is_date() {
+            let days = (length.as_hours() + 12) / 24;
+            start.plus(SignedDuration::from_hours(24 * days.clamp(1, 4_000)))?
+        } else {
+            let at = start.instant(home)?.checked_add(length).map_err(|_| CalendarError::OutOfRange(start.to_string()))?;
+            start.of_instant(at, home)
+        });
+    }
+    if let Some(at) = object.exception(id, home) {
+        let Some(component) = object.component_mut(at) else { return Ok(()) };
+        return change.apply(component, now, home);
+    }
+    let Some(mut copy) = object.component_mut(instance.event).map(|component| component.clone()) else { return Ok(()) };
+    for name in ["RRULE", "RDATE", "EXDATE", "DURATION", "RECURRENCE-ID"] {
+        copy.set(name, Vec::new());
+    }
+    copy.set("DTSTART", vec![instance.start.line("DTSTART")]);
+    copy.set("DTEND", vec![instance.end.line("DTEND")]);
+    copy.set("RECURRENCE-ID", vec![id.line("RECURRENCE-ID")]);
+    change.apply(&mut copy, now, home)?;
+    object.root.nodes.push(Node::Component(copy));
+    Ok(())
+}
+
+/// The series before an instance, and one of its own from that instance on.
+fn split(object: &Object, id: &When, fresh: &str, now: Timestamp, home: &TimeZone) -> Result<(Object, Object), CalendarError> {
+    let at = id.instant(home)?;
+    let Some(master) = object.master() else { return Err(CalendarError::NoInstance(id.shown(home))) };
+    let event = object.events[master].clone();
+    let later = |when: &When| when.instant(home).is_ok_and(|when| when >= at);
+    let (mut before, mut after) = (object.clone(), object.clone());
+    let side = |event: usize| object.events[event].recurrence_id.as_ref().map(later);
+    drop_events(&mut before, |event| side(event) == Some(true));
+    drop_events(&mut after, |event| side(event) == Some(false));
+    let (first_rule, rest_rule) = match &event.rule {
+        Some(rule) => split_rule(rule, &event.start, id, home)?,
+        None => (None, None),
+    };
+    let rule = |rule: Option<Rule>| rule.iter().map(|rule| Line::new("RRULE", &rule.text)).collect::<Vec<_>>();
+    let keep = |name: &str, all: Vec<&When>, wanted: bool| -> Vec<Line> {
+        all.into_iter().filter(|when| later(when) == wanted).map(|when| when.line(name)).collect()
+    };
+    let except: Vec<&When> = event.except.iter().collect();
+    let extra: Vec<&When> = event.extra.iter().map(|(at, _)| at).collect();
+    let master_of = |object: &Object| object.master().unwrap_or(0);
+    let at_before = master_of(&before);
+    if let Some(component) = before.component_mut(at_before) {
+        component.set("RRULE", rule(first_rule));
+        component.set("EXDATE", keep("EXDATE", except.clone(), false));
+        component.set("RDATE", keep("RDATE", extra.clone(), false));
+        Change::default().apply(component, now, home)?;
+    }
+    let end = event.end_of(id, event.length, home)?;
+    let master_after = master_of(&after);
+    for n in 0..after.events.len() {
+        let Some(component) = after.component_mut(n) else { continue };
+        component.set("UID", vec![Line::new("UID", fresh)]);
+        if n == master_after {
+            component.set("DTSTART", vec![id.line("DTSTART")]);
+            component.set("DURATION", Vec::new());
+            component.set("DTEND", vec![end.line("DTEND")]);
+            component.set("RRULE", rule(rest_rule.clone()));
+            component.set("EXDATE", keep("EXDATE", except.clone(), true));
+            component.set("RDATE", keep("RDATE", extra.iter().copied().filter(|at| *at != id).collect(), true));
+        }
+    }
+    Ok((Object::of(before.root)?, Object::of(after.root)?))
+}
+
+/// A count is shared out; an end in time stays with the rest.
+fn split_rule(rule: &Rule, start: &When, id: &When, home: &TimeZone) -> Result<(Option<Rule>, Option<Rule>), CalendarError> {
+    if let Some(count) = rule.count {
+        let all = walk(rule, start.local(), start.local(), id.local(), &|_| true, MAX_COUNT as usize)?;
+        let done = u32::try_from(all.len()).unwrap_or(count);
+        let part = |count: u32| (count > 0).then(|| rule.ending(Some(count), None));
+        return Ok((part(done), part(count.saturating_sub(done))));
+    }
+    let until = match id {
+        When::Date(day) => When::Date(day.yesterday().map_err(|_| CalendarError::OutOfRange(id.to_string()))?),
+        When::Floating(at) => When::Floating(at.saturating_sub(SignedDuration::from_secs(1))),
+        _ => {
+            let at = id.instant(home)?.saturating_sub(SignedDuration::from_secs(1));
+            let at = at.map_err(|_| CalendarError::OutOfRange(id.to_string()))?;
+            When::Utc(at.to_zoned(TimeZone::UTC).datetime())
+        }
+    };
+    Ok((Some(rule.ending(None, Some(until))), Some(rule.clone())))
+}
+
+impl Object {
+    /// Whether nothing of the series takes place any more in this window.
+    pub fn is_empty(&self, window: Window, home: &TimeZone) -> Result<bool, CalendarError> {
+        Ok(self.instances(window, home)?.is_empty())
+    }
+}

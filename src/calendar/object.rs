@@ -1,0 +1,124 @@
+//! What a calendar keeps under one UID: an event and its exceptions.
+
+use calcard::icalendar::ICalendar;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use crate::edit::Change;
+use crate::text::{self, Component, Line, Node};
+use crate::{CalendarError, Event, When, Zone};
+
+const MAX_EVENTS: usize = 1_000;
+
+/// One calendar object resource (RFC 4791, 4.1).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Object {
+    pub(crate) root: Component,
+    /// In the order of the text's `VEVENT`s.
+    pub events: Vec<Event>,
+}
+
+impl Object {
+    /// Reads an iCalendar text with the events of one UID.
+    pub fn read(bytes: &[u8]) -> Result<Self, CalendarError> {
+        Self::of(text::read(bytes)?)
+    }
+
+    pub(crate) fn of(root: Component) -> Result<Self, CalendarError> {
+        let zones = zones_of(&root);
+        let mut events = Vec::new();
+        for component in root.components("VEVENT") {
+            if events.len() == MAX_EVENTS {
+                return Err(CalendarError::NotCalendar(format!("it has more than {MAX_EVENTS} events")));
+            }
+            events.push(Event::read(component, &zones)?);
+        }
+        let Some(first) = events.first() else {
+            return Err(CalendarError::NotCalendar("it has no event (VEVENT)".to_owned()));
+        };
+        if events.iter().any(|event| event.uid != first.uid) {
+            return Err(CalendarError::NotCalendar("it has events of several UIDs".to_owned()));
+        }
+        Ok(Self { root, events })
+    }
+
+    /// A new event.
+    pub fn create(uid: &str, change: &Change, now: Timestamp, home: &TimeZone) -> Result<Self, CalendarError> {
+        let (Some(start), Some(_)) = (&change.start, &change.title) else {
+            return Err(CalendarError::Missing(if change.start.is_none() { "start" } else { "title" }));
+        };
+        let mut root = Component::new("VCALENDAR");
+        root.nodes.push(Node::Line(Line::new("VERSION", "2.0")));
+        root.nodes.push(Node::Line(Line::new("PRODID", "-//butlerd//calendar//EN")));
+        let mut event = Component::new("VEVENT");
+        event.nodes.push(Node::Line(Line::new("UID", uid)));
+        event.nodes.push(Node::Line(start.line("DTSTART")));
+        change.apply(&mut event, now, home)?;
+        root.nodes.push(Node::Component(event));
+        Self::of(root)
+    }
+
+    /// The text, for a server or a file.
+    pub fn write(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.root.write(&mut out);
+        out
+    }
+
+    pub fn uid(&self) -> &str {
+        self.events.first().map_or("", |event| &event.uid)
+    }
+
+    /// Where the series itself stands among the events; `None`: only exceptions came, as with an invitation to one of
+    /// its instances.
+    pub fn master(&self) -> Option<usize> {
+        let masters = self.events.iter().enumerate().filter(|(_, event)| event.recurrence_id.is_none());
+        masters.max_by_key(|(at, event)| (event.sequence, std::cmp::Reverse(*at))).map(|(at, _)| at)
+    }
+
+    /// The event that stands for all: the series, or the first exception.
+    pub fn main(&self) -> &Event {
+        &self.events[self.master().unwrap_or(0)]
+    }
+
+    pub fn repeats(&self) -> bool {
+        self.master().is_some_and(|at| self.events[at].repeats())
+    }
+
+    /// Exceptions by the instance that they replace; of several the newest.
+    pub(crate) fn exception(&self, of: &When, home: &TimeZone) -> Option<usize> {
+        let wanted = of.instant(home).ok()?;
+        let is_it = |event: &Event| event.recurrence_id.as_ref().and_then(|id| id.instant(home).ok()) == Some(wanted);
+        let found = self.events.iter().enumerate().filter(|(_, event)| is_it(event));
+        found.max_by_key(|(at, event)| (event.sequence, std::cmp::Reverse(*at))).map(|(at, _)| at)
+    }
+
+    /// The component of an event.
+    pub(crate) fn component_mut(&mut self, event: usize) -> Option<&mut Component> {
+        let events = self.root.nodes.iter_mut().filter_map(|node| match node {
+            Node::Component(inner) if inner.name == "VEVENT" => Some(inner),
+            _ => None,
+        });
+        events.into_iter().nth(event)
+    }
+}
+
+/// By name; what the name doesn't say, the text's own `VTIMEZONE` may, which `calcard` knows how to read. Its rules are
+/// not used: those of the house's database are newer.
+fn zones_of(root: &Component) -> impl Fn(&str) -> Option<Zone> + use<> {
+    let mut own = Component::new("VCALENDAR");
+    own.nodes.extend(root.components("VTIMEZONE").cloned().map(Node::Component));
+    let mut bytes = Vec::new();
+    own.write(&mut bytes);
+    let calendar = ICalendar::parse(String::from_utf8_lossy(&bytes).as_ref()).unwrap_or_default();
+    let resolver = calendar.build_owned_tz_resolver();
+    move |id: &str| {
+        let named = Zone::named(id).ok();
+        // Unknown zones are read as the household's: better an event that is an hour off than none.
+        named.or_else(|| {
+            let known = resolver.resolve(id)?;
+            let tz = TimeZone::get(known.name()?.as_ref()).ok()?;
+            Some(Zone { id: id.to_owned(), tz })
+        })
+    }
+}
