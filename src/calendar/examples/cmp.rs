@@ -18,7 +18,7 @@ fn main() {
  if got != want {
                     bad += 1;
                     let only = |a: &Vec<(String,Option<String>)>, b: &Vec<(String,Option<String>)>| a.iter().filter(|x| !b.contains(x)).take(4).cloned().collect::<Vec<_>>();
-                    println!("{n} {} {}..{}\n{}\n ours only {:?}\n theirs only {:?}\n", case["zone"], case["from"], case["to"], case["ics"].as_str().unwrap().lines().filter(|l| l.contains("DT") || l.contains("D-I") || l.contains("RULE")|| l.contains("DATE")|| l.contains("DUR")).collect::<Vec<_>>().join("\n"), only(&got, &want), only(&want, &got));
+                    println!("{n} {} {}..{}\n{}\n ours only {:?}\n theirs only {:?}\n", case["zone"], case["from"], case["to"], case["ics"].as_str().unwrap().lines().filter(|l| l.contains("DT") || l.contains("E-ID") || l.contains("RULE")|| l.contains("DATE")|| l.contains("DUR")).collect::<Vec<_>>().join("\n"), only(&got, &want), only(&want, &got));
                 }
             }
             Err(e) => { bad += 1; println!("{n} ERR {e}\n{}", case["ics"]) }
