@@ -27,6 +27,7 @@ impl Default for Catalog {
     fn default() -> Self {
         let factories: Vec<Box<dyn Factory>> = vec![
             Box::new(super::approvals::ApprovalsFactory),
+            Box::new(super::calendar::CalendarFactory),
             Box::new(super::council::CouncilFactory),
             Box::new(super::email::EmailFactory),
             Box::new(super::log::LogFactory),

@@ -5,6 +5,7 @@
 mod accounts;
 mod approvals;
 mod background;
+mod calendar;
 mod catalog;
 mod connector;
 mod contract;

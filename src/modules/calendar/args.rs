@@ -1,0 +1,147 @@
+//! What calls say: times, windows, changes.
+
+use jiff::civil::{Date, DateTime, Time};
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+
+use super::book::{Book, refused};
+use ::tools::{ToolCall, ToolError};
+use calendar::{Change, Rule, Scope, When, Zone};
+
+fn no_time(name: &str, given: &str) -> ToolError {
+    let why = format!("{name} is not a time: {given}. Write a day as 2026-11-24, or a time as 2026-11-24T09:00, with or without an offset.");
+    ToolError::refused("no_time", why)
+}
+
+/// A day, or a time in a zone: one with an offset is that instant as the zone's clock shows it.
+pub(super) fn when(name: &str, given: &str, zone: &Zone) -> Result<When, ToolError> {
+    let given = given.trim();
+    if given.len() == 10
+        && let Ok(day) = given.parse::<Date>()
+    {
+        return Ok(When::Date(day));
+    }
+    if let Ok(at) = given.parse::<Timestamp>() {
+        return Ok(When::Zoned(at.to_zoned(zone.tz.clone()).datetime(), zone.clone()));
+    }
+    let local = given.parse::<DateTime>().map_err(|_| no_time(name, given))?;
+    Ok(When::Zoned(local, zone.clone()))
+}
+
+/// The zone of a call's times.
+pub(super) fn zone(call: &ToolCall, book: &Book) -> Result<Zone, ToolError> {
+    call.text("timezone").map_or_else(|| Ok(book.zone.clone()), |name| Zone::named(name).map_err(refused))
+}
+
+/// An argument as the start or end of a window.
+pub(super) fn moment(call: &ToolCall, name: &str, book: &Book) -> Result<Option<Timestamp>, ToolError> {
+    let Some(given) = call.text(name) else { return Ok(None) };
+    when(name, given, &book.zone)?.instant(book.home()).map(Some).map_err(refused)
+}
+
+/// The window of a call; by default thirty days from the beginning of today.
+pub(super) fn window(call: &ToolCall, names: (&str, &str), book: &Book) -> Result<(Timestamp, Timestamp), ToolError> {
+    let today = call.store.clock().now().to_zoned(book.home().clone()).date();
+    let midnight = book.home().to_timestamp(today.to_datetime(Time::midnight())).unwrap_or(Timestamp::UNIX_EPOCH);
+    let from = moment(call, names.0, book)?.unwrap_or(midnight);
+    let month = SignedDuration::from_hours(24 * 30);
+    let to = moment(call, names.1, book)?.unwrap_or(from.saturating_add(month).unwrap_or(from));
+    if to <= from {
+        return Err(ToolError::refused("no_span", format!("{} must be after {}.", names.1, names.0)));
+    }
+    if to.duration_since(from) > SignedDuration::from_hours(24 * 366 * 3) {
+        return Err(ToolError::refused("no_span", "At most three years are looked at; ask for a part."));
+    }
+    Ok((from, to))
+}
+
+pub(super) fn texts(call: &ToolCall, name: &str) -> Vec<String> {
+    let all = call.args.get(name).and_then(Value::as_array).into_iter().flatten();
+    all.filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+pub(super) fn names(call: &ToolCall) -> Vec<String> {
+    let mut all = texts(call, "calendar_ids");
+    all.extend(call.text("calendar_id").map(str::to_owned));
+    all
+}
+
+pub(super) fn scope(call: &ToolCall) -> Scope {
+    match call.text("recurrence_scope") {
+        Some("this") => Scope::This,
+        Some("following") => Scope::Following,
+        _ => Scope::Series,
+    }
+}
+
+/// The instance that a call names by its start in the series.
+pub(super) fn instance(call: &ToolCall, book: &Book) -> Result<Option<When>, ToolError> {
+    let given = call.text("instance_start_at");
+    given.map(|given| when("instance_start_at", given, &book.zone)).transpose()
+}
+
+/// What a call changes of an event. `old`: its start and end, for an update.
+pub(super) fn change(call: &ToolCall, book: &Book, old: Option<(&When, &When)>) -> Result<Change, ToolError> {
+    let zone = zone(call, book)?;
+    let time = |name: &str| call.text(name).map(|given| when(name, given, &zone)).transpose();
+    let (mut start, mut end) = (time("start_at")?, time("end_at")?);
+    let all_day = call.args.get("all_day").and_then(Value::as_bool);
+    let was = old.map(|(start, _)| start.is_date());
+    if let Some(all_day) = all_day
+        && start.is_none()
+        && was.is_some_and(|was| was != all_day)
+    {
+        return Err(ToolError::refused("invalid_event", "Give start_at along with all_day."));
+    }
+    let days = all_day.unwrap_or_else(|| start.as_ref().map_or(was.unwrap_or(false), When::is_date));
+    let as_days = |at: When| if days { When::Date(at.local().date()) } else { at };
+    (start, end) = (start.map(as_days), end.map(as_days));
+    for at in [&start, &end].into_iter().flatten() {
+        if at.is_date() != days {
+            return Err(ToolError::refused("invalid_event", "Give a time of day for start and end, or set all_day."));
+        }
+    }
+    if let (Some(first), Some(last)) = (&start, &end)
+        && days
+        && first == last
+    {
+        // For people, an event on one day ends on that day; in a calendar, on the next.
+        end = Some(first.plus(SignedDuration::from_hours(24)).map_err(refused)?);
+    }
+    if old.is_none() && end.is_none() {
+        let hours = if days { 24 } else { 1 };
+        let plus = |at: &When| at.plus(SignedDuration::from_hours(hours));
+        end = start.as_ref().map(plus).transpose().map_err(refused)?;
+    }
+    let rule = match call.text("recurrence_rule").map(str::trim) {
+        None => None,
+        Some("") => Some(None),
+        Some(rule) => Some(Some(rule.parse::<Rule>().map_err(refused)?)),
+    };
+    let own = |name: &str| call.text(name).map(str::to_owned);
+    Ok(Change {
+        title: own("title"),
+        start,
+        end,
+        description: own("description"),
+        location: own("location"),
+        status: call.text("status").and_then(|word| serde_json::from_value(Value::String(word.to_owned())).ok()),
+        busy: call.args.get("busy").and_then(Value::as_bool).or_else(|| (old.is_none() && days).then_some(false)),
+        visibility: own("visibility"),
+        rule,
+        attendees: None,
+        reminder: call.args.get("reminder_minutes").and_then(Value::as_u64).map(|minutes| u32::try_from(minutes).ok()),
+    })
+}
+
+/// Hours of the day, as `09:00`.
+pub(super) fn clock(name: &str, given: &str) -> Result<Time, ToolError> {
+    let wrong = || ToolError::refused("no_time", format!("{name} is not a time of day: {given}. Write it as 09:00."));
+    given.parse::<Time>().map_err(|_| wrong())
+}
+
+/// A time as people and tools see it.
+pub(super) fn shown(at: Timestamp, zone: &TimeZone) -> String {
+    at.to_zoned(zone.clone()).strftime("%Y-%m-%dT%H:%M:%S%:z").to_string()
+}

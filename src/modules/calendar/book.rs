@@ -1,0 +1,152 @@
+//! A butler's calendars, and how their events are laid out in time.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::sql::{self, EventRow, SourceRow, Written};
+use super::{Policy, Settings};
+use crate::contract::ModuleContext;
+use ::tools::{ToolCall, ToolError};
+use base::TenantId;
+use calendar::{CalendarError, Object, Window, Zone};
+use store::{Database, StoreError};
+
+/// How far back events are laid out when they are written.
+const BACK: SignedDuration = SignedDuration::from_hours(24 * 400);
+
+pub(super) struct Book {
+    house: Arc<Database>,
+    butler: String,
+    calendars: Vec<String>,
+    /// The zone of times without one.
+    pub zone: Zone,
+    ahead: SignedDuration,
+    pub policy: Policy,
+    pub require_approval: bool,
+    /// Tenants whose calendars are open.
+    opened: Mutex<BTreeSet<String>>,
+}
+
+/// An event that is out of order is its caller's mistake.
+pub(super) fn refused(e: CalendarError) -> ToolError {
+    let code = match &e {
+        CalendarError::NoInstance(_) => "not_found",
+        CalendarError::TooMany { .. } | CalendarError::Window(_) => "too_many",
+        _ => "invalid_event",
+    };
+    ToolError::refused(code, e.to_string())
+}
+
+impl Book {
+    pub fn new(cx: &ModuleContext, settings: &Settings) -> Result<Self, CalendarError> {
+        let owners = || cx.store.time_zone().iana_name().unwrap_or("UTC").to_owned();
+        Ok(Self {
+            house: cx.house.clone(),
+            butler: cx.butler.to_string(),
+            calendars: settings.calendars.clone(),
+            zone: Zone::named(&settings.time_zone.clone().unwrap_or_else(owners))?,
+            ahead: SignedDuration::try_from(settings.sync.window.0).unwrap_or(BACK),
+            policy: settings.conflicts.policy,
+            require_approval: settings.conflicts.require_approval,
+            opened: Mutex::default(),
+        })
+    }
+
+    pub fn home(&self) -> &TimeZone {
+        &self.zone.tz
+    }
+
+    /// Makes the calendars of the settings for a tenant, once.
+    pub async fn open(&self, tenant: &TenantId) -> Result<(), StoreError> {
+        let known = |book: &Self| book.opened.lock().unwrap_or_else(PoisonError::into_inner).contains(tenant.as_str());
+        if known(self) {
+            return Ok(());
+        }
+        let mut lease = self.house.shared(tenant).await?;
+        sql::open(&mut lease, &self.butler, "local", &self.zone.id, &self.calendars).await?;
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner).insert(tenant.to_string());
+        Ok(())
+    }
+
+    /// The calendars that a call means: the one that it names, else all.
+    pub async fn sources(&self, call: &ToolCall, names: &[String]) -> Result<Vec<SourceRow>, ToolError> {
+        self.open(&call.context().tenant_id).await?;
+        let all = sql::sources(call).await?;
+        if let Some(unknown) = names.iter().find(|name| !all.iter().any(|source| source.name == **name)) {
+            let known: Vec<&str> = all.iter().map(|source| source.name.as_str()).collect();
+            let why = format!("There is no calendar `{unknown}` here; there are: {}.", known.join(", "));
+            return Err(ToolError::refused("not_found", why));
+        }
+        Ok(all.into_iter().filter(|source| names.is_empty() || names.contains(&source.name)).collect())
+    }
+
+    /// Lays repeating events out for this time, where they are not yet.
+    pub async fn cover(&self, tenant: &TenantId, from: Timestamp, to: Timestamp) -> Result<(), ToolError> {
+        let mut lease = self.house.shared(tenant).await?;
+        for event in sql::unprojected(&mut lease, &self.butler, from, to).await? {
+            // One that can't be laid out stays as it is: the others are still shown.
+            let Ok(object) = Object::read(&event.ics) else { continue };
+            let reach = (from.saturating_sub(BACK).unwrap_or(from), to.saturating_add(self.ahead).unwrap_or(to));
+            let laid = self.laid_out(&object, reach).map(|laid| (reach, laid));
+            let laid = laid.or_else(|_| self.laid_out(&object, (from, to)).map(|laid| ((from, to), laid)));
+            if let Ok((window, instances)) = laid {
+                sql::project(&mut lease, &event, window, &instances).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// When an event takes place, as rows.
+    fn laid_out(&self, object: &Object, (from, to): (Timestamp, Timestamp)) -> Result<Value, CalendarError> {
+        let home = self.home();
+        let mut rows = Vec::new();
+        for instance in object.instances(Window::new(from, to)?, home)? {
+            let event = &object.events[instance.event];
+            let (start, end) = (instance.start.instant(home)?, instance.end.instant(home)?);
+            let busy = event.busy && event.status != calendar::Status::Cancelled;
+            let mut shown = json!({
+                "title": event.title, "start_at": instance.start.shown(home), "end_at": instance.end.shown(home),
+                "all_day": instance.start.is_date(), "location": event.location, "status": event.status,
+                "busy": busy, "recurring": object.repeats(),
+            });
+            if object.repeats() {
+                shown["instance_start_at"] = json!(instance.id.shown(home));
+            }
+            rows.push(json!({"instance": instance.id.shown(home), "starts_at": start.to_string(), "ends_at": end.max(start).to_string(),
+                             "busy": busy, "away": !event.location.trim().is_empty(), "shown": shown}));
+        }
+        Ok(Value::Array(rows))
+    }
+
+    /// What is written of an event.
+    pub fn written<'a>(&self, object: &'a Object, id: Uuid, source: Uuid, seen: Option<i64>, now: Timestamp) -> Result<Written<'a>, ToolError> {
+        let start = object.main().start.instant(self.home()).map_err(refused)?;
+        // One that takes place once is laid out wherever it is.
+        let window = if object.repeats() {
+            (now.saturating_sub(BACK).unwrap_or(now), now.saturating_add(self.ahead).unwrap_or(now))
+        } else {
+            let end = object.events.iter().filter_map(|event| event.end.instant(self.home()).ok()).max().unwrap_or(start);
+            let day = SignedDuration::from_hours(24);
+            (start.saturating_sub(day).unwrap_or(start), end.max(start).saturating_add(day).unwrap_or(end))
+        };
+        let instances = self.laid_out(object, window).map_err(refused)?;
+        let ics = object.write();
+        Ok(Written { id, source, uid: object.uid(), ics, repeats: object.repeats(), seen, window, instances })
+    }
+
+    /// The event of a call.
+    pub async fn event(&self, call: &ToolCall) -> Result<(EventRow, Object), ToolError> {
+        self.open(&call.context().tenant_id).await?;
+        let given = call.text("event_id").unwrap_or_default();
+        let unknown = || ToolError::refused("not_found", format!("There is no event {given}; calendar_list_events shows those there are."));
+        let id: Uuid = given.parse().map_err(|_| unknown())?;
+        let row = sql::event(call, id).await?.ok_or_else(unknown)?;
+        let object = Object::read(&row.ics).map_err(refused)?;
+        Ok((row, object))
+    }
+}

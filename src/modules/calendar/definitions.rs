@@ -1,0 +1,179 @@
+//! The tools as models see them.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::book::Book;
+use super::{reads, writes};
+use crate::contract::ModuleError;
+use ::tools::{Definition, Effect, EgressTarget, Meta, Tool, ToolCall, ToolError, handler};
+
+pub(super) const NAMES: [&str; 11] = [
+    "calendar_list_calendars",
+    "calendar_list_events",
+    "calendar_get_event",
+    "calendar_find_free_slots",
+    "calendar_create_event",
+    "calendar_update_event",
+    "calendar_delete_event",
+    "calendar_add_attendees",
+    "calendar_remove_attendees",
+    "calendar_sync_status",
+    "calendar_force_sync",
+];
+pub(super) const DAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
+
+fn text(about: &str, most: u32) -> Value {
+    json!({"type": "string", "maxLength": most, "description": about})
+}
+
+fn calendar_id() -> Value {
+    text("Name of the calendar; all that there are, or the first for a new event, if not given", 200)
+}
+
+fn event_id() -> Value {
+    text("Id of the event, from calendar_list_events", 36)
+}
+
+/// What events are made of.
+fn fields() -> Value {
+    json!({
+        "title": text("What it is", 500),
+        "start_at": text("A day (2026-11-24) for all-day events, else a time (2026-11-24T09:00)", 40),
+        "end_at": text("The first moment after it; by default an hour later. Of all-day events the day after the last", 40),
+        "all_day": {"type": "boolean"},
+        "timezone": text("IANA name of the zone of times without an offset; the calendar's by default", 100),
+        "description": text("More about it", 20_000),
+        "location": text("Where; one has to go there", 500),
+        "recurrence_rule": text("How it repeats, as an RRULE: FREQ=WEEKLY;BYDAY=MO. Empty: no longer", 1_000),
+        "status": {"type": "string", "enum": ["confirmed", "tentative", "cancelled"]},
+        "busy": {"type": "boolean", "description": "Whether its time counts as taken; all-day events don't by default"},
+        "visibility": {"type": "string", "enum": ["public", "private", "confidential"]},
+        "reminder_minutes": {"type": "integer", "minimum": 0, "maximum": 40_320, "description": "Minutes before the start of a reminder"},
+        "conflict_policy": {"type": "string", "enum": ["suggest", "fail", "allow_overlap"],
+                            "description": "When it overlaps another event: suggest answers free times and changes nothing"},
+        "request_id": text("A key: the same call again under it gives the first result", 200),
+    })
+}
+
+fn scope() -> Value {
+    json!({
+        "recurrence_scope": {"type": "string", "enum": ["this", "following", "series"],
+                             "description": "Of a repeating event: one instance, it and all later ones, or all (default)"},
+        "instance_start_at": text("For this and following: instance_start_at of the instance, as it was listed", 40),
+    })
+}
+
+fn with(parts: &[(&str, Value)], more: &[Value]) -> Value {
+    let mut all = serde_json::Map::new();
+    all.extend(parts.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
+    for one in more {
+        all.extend(one.as_object().cloned().unwrap_or_default());
+    }
+    Value::Object(all)
+}
+
+fn free_arguments() -> Value {
+    let minutes = |about: &str, least: u32| json!({"type": "integer", "minimum": least, "maximum": 10_080, "description": about});
+    json!({
+        "duration_minutes": minutes("How long it is to be", 1),
+        "search_start": text("From when; now by default", 40),
+        "search_end": text("Until when; 30 days later by default", 40),
+        "calendar_ids": {"type": "array", "items": {"type": "string"}, "description": "Whose events count; all calendars by default"},
+        "day_from": text("Earliest time of day, as 09:00; 08:00 by default", 8),
+        "day_to": text("Latest end, as 18:00; 20:00 by default", 8),
+        "days": {"type": "array", "items": {"type": "string", "enum": DAYS}},
+        "travel_minutes": minutes("Kept free before and after events that are elsewhere", 0),
+        "pause_minutes": minutes("Kept free before and after all events", 0),
+        "away": {"type": "boolean", "description": "The new one is elsewhere, too"},
+        "timezone": text("IANA name; the calendar's zone by default", 100),
+        "limit": {"type": "integer", "minimum": 1, "maximum": 100, "default": 10},
+    })
+}
+
+/// What others wrote is in events, whoever put them there.
+fn shows() -> Meta {
+    Meta { reads_untrusted: true, ..Meta::read() }
+}
+
+fn changes() -> Meta {
+    Meta { reads_private: true, reads_untrusted: true, ..Meta::write(Effect::Once) }
+}
+
+fn definitions() -> Vec<(&'static str, Value, &'static [&'static str], Meta)> {
+    let attendees = json!({"type": "array", "items": {"type": "string", "maxLength": 320}, "minItems": 1, "maxItems": 100,
+                           "description": "Mail addresses"});
+    let optional = json!({"type": "boolean", "description": "They may stay away"});
+    let limit = json!({"type": "integer", "minimum": 1, "maximum": 500, "default": 50});
+    let none = || json!({});
+    let window = [("start_at", text("From when; today by default", 40)), ("end_at", text("Until when; 30 days later by default", 40))];
+    let one = || with(&[("event_id", event_id())], &[]);
+    let in_calendar = || with(&[("calendar_id", calendar_id())], &[]);
+    let tells = || Meta { sends_out: true, ..changes() };
+    vec![
+        ("The calendars that this butler sees; the first is where new events go.", none(), &[], shows()),
+        ("Events between two times, each instance of a repeating one by itself.",
+         with(&window, &[in_calendar(), json!({"limit": limit})]), &[], shows()),
+        ("One event with all that is known of it, and its next instances.", one(), &["event_id"], shows()),
+        ("Times that are free in all calendars, one behind the other.", free_arguments(), &["duration_minutes"], shows()),
+        ("Put an event into a calendar.", with(&[], &[in_calendar(), fields()]), &["title", "start_at"], changes()),
+        ("Change an event, one instance of it, or it from an instance on. Only what is given changes.",
+         with(&[], &[one(), fields(), scope()]), &["event_id"], changes()),
+        ("Take an event away, one instance of it, or it from an instance on.",
+         with(&[("request_id", text("A key: the same call again under it gives the first result", 200))], &[one(), scope()]),
+         &["event_id"], Meta { destructive: true, ..changes() }),
+        ("Ask people to an event.", with(&[("attendees", attendees.clone()), ("optional", optional)], &[one()]),
+         &["event_id", "attendees"], tells()),
+        ("Take people off an event.", with(&[("attendees", attendees)], &[one()]), &["event_id", "attendees"], tells()),
+        ("How the calendars follow their providers.", in_calendar(), &[], shows()),
+        ("Ask providers for changes now.", with(&[("full", json!({"type": "boolean"}))], &[in_calendar()]), &[], shows()),
+    ]
+}
+
+fn bound<F, R>(book: &Arc<Book>, run: F) -> ::tools::Handler
+where
+    F: Fn(ToolCall, Arc<Book>) -> R + Send + Sync + 'static,
+    R: Future<Output = Result<Value, ToolError>> + Send + 'static,
+{
+    let book = book.clone();
+    handler(move |call| run(call, book.clone()))
+}
+
+pub(super) fn tools(book: &Arc<Book>) -> Result<Vec<Tool>, ModuleError> {
+    macro_rules! run {
+        ($f:path) => {
+            bound(book, |call, book| async move { $f(&call, &book).await })
+        };
+    }
+    let handlers = [
+        run!(reads::calendars),
+        run!(reads::list),
+        run!(reads::get),
+        run!(reads::free),
+        run!(writes::create),
+        run!(writes::change_event),
+        run!(writes::delete),
+        run!(writes::add_attendees),
+        run!(writes::remove_attendees),
+        run!(reads::status),
+        // Local calendars have nobody to ask: their state is the answer.
+        run!(reads::status),
+    ];
+    let mut all = Vec::with_capacity(NAMES.len());
+    for ((name, handler), (about, properties, required, meta)) in NAMES.iter().zip(handlers).zip(definitions()) {
+        let schema = json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
+        let sends = meta.sends_out;
+        let definition = Definition::new(name, about, schema, meta).map_err(ModuleError::new)?;
+        let tool = Tool::new(&Arc::new(definition), handler);
+        all.push(if sends { tool.with_egress_target(Arc::new(|call| Box::pin(async move { Ok(Some(invited(call))) }))) } else { tool });
+    }
+    Ok(all)
+}
+
+/// Those who are asked learn of it; whatever a session read may stand in the event.
+fn invited(call: &ToolCall) -> EgressTarget {
+    let to = super::args::texts(call, "attendees").join(", ");
+    EgressTarget { to: format!("{to} by an invitation"), ..EgressTarget::unknown() }
+}

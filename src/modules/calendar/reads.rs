@@ -1,0 +1,115 @@
+//! Tools that show calendars.
+
+use jiff::SignedDuration;
+use jiff::civil::{Time, Weekday};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::args::{clock, names, shown, window, zone};
+use super::book::{Book, refused};
+use super::sql;
+use ::tools::{ToolCall, ToolError};
+use calendar::{Busy, DayHours, FreeSearch, Window, free_slots};
+
+pub(super) async fn calendars(call: &ToolCall, book: &Book) -> Result<Value, ToolError> {
+    let sources = book.sources(call, &[]).await?;
+    let all = sources.iter().enumerate().map(|(place, source)| {
+        json!({"calendar_id": source.name, "provider": source.provider, "time_zone": source.time_zone, "primary": place == 0})
+    });
+    Ok(json!({"calendars": all.collect::<Vec<_>>()}))
+}
+
+pub(super) async fn list(call: &ToolCall, book: &Book) -> Result<Value, ToolError> {
+    let (from, to) = window(call, ("start_at", "end_at"), book)?;
+    let sources = book.sources(call, &names(call)).await?;
+    book.cover(&call.context().tenant_id, from, to).await?;
+    let limit = call.args.get("limit").and_then(Value::as_i64).unwrap_or(50);
+    let ids: Vec<Uuid> = sources.iter().map(|source| source.id).collect();
+    // One more says whether that was all.
+    let mut events = sql::listed(call, &ids, (from, to), limit + 1).await?;
+    let more = i64::try_from(events.len()).is_ok_and(|found| found > limit);
+    events.truncate(usize::try_from(limit).unwrap_or(0));
+    Ok(json!({"from": shown(from, book.home()), "to": shown(to, book.home()), "events": events, "more": more}))
+}
+
+pub(super) async fn get(call: &ToolCall, book: &Book) -> Result<Value, ToolError> {
+    let (row, object) = book.event(call).await?;
+    let sources = book.sources(call, &[]).await?;
+    let calendar = sources.iter().find(|source| source.id == row.source).map(|source| source.name.clone());
+    let (event, home) = (object.main(), book.home());
+    let mut answer = json!({
+        "event_id": row.id, "calendar_id": calendar, "title": event.title, "description": event.description,
+        "location": event.location, "start_at": event.start.shown(home), "end_at": event.end.shown(home),
+        "all_day": event.start.is_date(), "status": event.status, "busy": event.busy, "visibility": event.visibility,
+        "recurrence_rule": event.rule.as_ref().map(|rule| rule.text.clone()), "attendees": event.attendees,
+        "organizer": event.organizer,
+    });
+    if object.repeats() {
+        let now = call.store.clock().now();
+        let ahead = now.saturating_add(SignedDuration::from_hours(24 * 400)).unwrap_or(now);
+        let coming = Window::new(now, ahead).and_then(|window| object.instances(window, home)).map_err(refused)?;
+        let coming = coming.iter().take(10).map(|instance| {
+            json!({"instance_start_at": instance.id.shown(home), "start_at": instance.start.shown(home), "end_at": instance.end.shown(home)})
+        });
+        answer["next_instances"] = coming.collect();
+    }
+    Ok(answer)
+}
+
+pub(super) async fn free(call: &ToolCall, book: &Book) -> Result<Value, ToolError> {
+    let (from, to) = window(call, ("search_start", "search_end"), book)?;
+    let sources = book.sources(call, &names(call)).await?;
+    book.cover(&call.context().tenant_id, from, to).await?;
+    let ids: Vec<Uuid> = sources.iter().map(|source| source.id).collect();
+    let minutes = |name: &str| call.args.get(name).and_then(Value::as_i64).unwrap_or(0);
+    let travel = SignedDuration::from_mins(minutes("travel_minutes"));
+    // What is just outside needs its travel inside.
+    let around = (from.saturating_sub(travel).unwrap_or(from), to.saturating_add(travel).unwrap_or(to));
+    let busy: Vec<Busy> = sql::busy(call, &ids, around).await?.iter().map(|row| Busy { start: row.starts_at, end: row.ends_at, away: row.away }).collect();
+    let zone = zone(call, book)?;
+    let search = FreeSearch {
+        from: from.max(call.store.clock().now()),
+        to,
+        length: SignedDuration::from_mins(minutes("duration_minutes")),
+        hours: hours(call)?,
+        zone: zone.tz.clone(),
+        travel,
+        pause: SignedDuration::from_mins(minutes("pause_minutes")),
+        away: call.args.get("away").and_then(Value::as_bool).unwrap_or(false),
+    };
+    let limit = usize::try_from(call.args.get("limit").and_then(Value::as_u64).unwrap_or(10)).unwrap_or(10);
+    let slots = free_slots(&busy, &search, limit);
+    let slots = slots.iter().map(|slot| json!({"start_at": shown(slot.start, &zone.tz), "end_at": shown(slot.end, &zone.tz)}));
+    Ok(json!({"slots": slots.collect::<Vec<_>>()}))
+}
+
+fn hours(call: &ToolCall) -> Result<Option<DayHours>, ToolError> {
+    let (from, to) = (call.text("day_from").unwrap_or("08:00"), call.text("day_to").unwrap_or("20:00"));
+    let (from, to): (Time, Time) = (clock("day_from", from)?, clock("day_to", to)?);
+    if from >= to {
+        return Err(ToolError::refused("no_span", "day_to must be after day_from."));
+    }
+    let all = super::args::texts(call, "days");
+    let of = |word: &str| match word {
+        "mon" => Weekday::Monday,
+        "tue" => Weekday::Tuesday,
+        "wed" => Weekday::Wednesday,
+        "thu" => Weekday::Thursday,
+        "fri" => Weekday::Friday,
+        "sat" => Weekday::Saturday,
+        _ => Weekday::Sunday,
+    };
+    let words: Vec<&str> = if all.is_empty() { super::definitions::DAYS.to_vec() } else { all.iter().map(String::as_str).collect() };
+    Ok(Some(DayHours { from, to, days: words.into_iter().map(of).collect() }))
+}
+
+pub(super) async fn status(call: &ToolCall, book: &Book) -> Result<Value, ToolError> {
+    let sources = book.sources(call, &names(call)).await?;
+    let all = sources.iter().map(|source| {
+        // Nobody else has a local calendar, so it is always as it should be.
+        let state = if source.provider == "local" { "local" } else if source.error.is_some() { "failed" } else { "synced" };
+        json!({"calendar_id": source.name, "provider": source.provider, "state": state,
+               "synced_at": source.synced_at.map(|at| at.to_string()), "error": source.error})
+    });
+    Ok(json!({"calendars": all.collect::<Vec<_>>()}))
+}

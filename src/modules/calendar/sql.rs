@@ -1,0 +1,176 @@
+//! The statements on calendars.
+
+use jiff::Timestamp;
+use serde_json::Value;
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+use store::{Lease, StoreError};
+use tools::{EffectTx, ToolCall, ToolError};
+
+/// A calendar that a butler sees.
+pub(super) struct SourceRow {
+    pub id: Uuid,
+    pub name: String,
+    pub provider: String,
+    pub time_zone: String,
+    pub synced_at: Option<Timestamp>,
+    pub error: Option<String>,
+}
+
+/// An event as it is kept.
+pub(super) struct EventRow {
+    pub id: Uuid,
+    pub source: Uuid,
+    pub ics: Vec<u8>,
+    pub revision: i64,
+}
+
+impl EventRow {
+    fn of(row: &Row) -> Self {
+        Self { id: row.get("id"), source: row.get("source"), ics: row.get("ics"), revision: row.get("revision") }
+    }
+}
+
+/// A time that is taken.
+pub(super) struct BusyRow {
+    pub event: Uuid,
+    pub starts_at: Timestamp,
+    pub ends_at: Timestamp,
+    pub away: bool,
+    pub shown: Value,
+}
+
+/// What is written of an event.
+pub(super) struct Written<'a> {
+    pub id: Uuid,
+    pub source: Uuid,
+    pub uid: &'a str,
+    pub ics: Vec<u8>,
+    pub repeats: bool,
+    /// The revision that was looked at; `None`: it is new.
+    pub seen: Option<i64>,
+    pub window: (Timestamp, Timestamp),
+    pub instances: Value,
+}
+
+/// Makes the calendars that a butler's settings name, in their order, and lets it see them and no others. As the house.
+pub(super) async fn open(lease: &mut Lease, butler: &str, provider: &str, zone: &str, names: &[String]) -> Result<(), StoreError> {
+    let sql = "WITH named AS (SELECT name, place::int FROM unnest($4::text[]) WITH ORDINALITY n (name, place)),
+                    made AS (INSERT INTO shared.calendar_sources (name, provider, time_zone) SELECT name, $2, $3 FROM named
+                             ON CONFLICT (tenant_id, name) DO NOTHING RETURNING id, name),
+                    all_of_them AS (SELECT id, name FROM made UNION
+                                    SELECT s.id, s.name FROM shared.calendar_sources s
+                                    WHERE s.tenant_id = shared.tenant() AND s.name = ANY ($4)),
+                    gone AS (DELETE FROM shared.calendar_readers r
+                             WHERE r.tenant_id = shared.tenant() AND r.butler = $1
+                               AND r.source NOT IN (SELECT id FROM all_of_them))
+               INSERT INTO shared.calendar_readers (butler, source, place)
+               SELECT $1, a.id, n.place FROM all_of_them a JOIN named n USING (name)
+               ON CONFLICT (tenant_id, butler, source) DO UPDATE SET place = excluded.place";
+    let done = lease.execute(sql, &[&butler, &provider, &zone, &names]).await;
+    done.map(drop).map_err(StoreError::query("opening calendars"))
+}
+
+/// Repeating events that are not laid out for all of this time. As the house: nothing of them is shown by it.
+pub(super) async fn unprojected(lease: &mut Lease, butler: &str, from: Timestamp, to: Timestamp) -> Result<Vec<EventRow>, StoreError> {
+    let sql = "SELECT e.id, e.source, e.ics, e.revision FROM shared.calendar_events e
+               JOIN shared.calendar_readers r USING (tenant_id, source)
+               WHERE e.tenant_id = shared.tenant() AND r.butler = $1 AND e.repeats
+                 AND (e.projected_to < $3 OR e.projected_from > $2) ORDER BY e.id LIMIT 10000";
+    let rows = lease.query(sql, &[&butler, &from, &to]).await.map_err(StoreError::query("looking for events"))?;
+    Ok(rows.iter().map(EventRow::of).collect())
+}
+
+/// Lays an event out, as it was looked at. As the house.
+pub(super) async fn project(lease: &mut Lease, event: &EventRow, window: (Timestamp, Timestamp), instances: &Value) -> Result<(), StoreError> {
+    let sql = "SELECT shared.calendar_project(e.id, $3, $4, $5) FROM shared.calendar_events e
+               WHERE e.tenant_id = shared.tenant() AND e.id = $1 AND e.revision = $2";
+    let done = lease.query(sql, &[&event.id, &event.revision, &window.0, &window.1, instances]).await;
+    done.map(drop).map_err(StoreError::query("laying out an event"))
+}
+
+/// The calendars that the butler sees, in the order of its settings.
+pub(super) async fn sources(call: &ToolCall) -> Result<Vec<SourceRow>, ToolError> {
+    let sql = "SELECT s.id, s.name, s.provider, s.time_zone, c.synced_at, c.error FROM shared.calendar_sources s
+               JOIN shared.calendar_readers r ON r.source = s.id
+               LEFT JOIN shared.calendar_cursors c ON c.source = s.id ORDER BY r.place";
+    let of = |row: &Row| SourceRow {
+        id: row.get("id"),
+        name: row.get("name"),
+        provider: row.get("provider"),
+        time_zone: row.get("time_zone"),
+        synced_at: row.get("synced_at"),
+        error: row.get("error"),
+    };
+    Ok(call.query(sql, &[]).await?.iter().map(of).collect())
+}
+
+/// What takes place in a window, by its start.
+pub(super) async fn listed(call: &ToolCall, sources: &[Uuid], window: (Timestamp, Timestamp), limit: i64) -> Result<Vec<Value>, ToolError> {
+    let sql = "SELECT i.event, i.shown, s.name FROM shared.calendar_instances i JOIN shared.calendar_sources s ON s.id = i.source
+               WHERE i.source = ANY ($1) AND i.starts_at < $3 AND (i.starts_at >= $4 OR i.long)
+                 AND (i.ends_at > $2 OR i.starts_at = i.ends_at AND i.starts_at >= $2)
+               ORDER BY i.starts_at, i.ends_at, i.event LIMIT $5";
+    let rows = call.query(sql, &[&sources, &window.0, &window.1, &month_before(window.0), &limit]).await?;
+    let of = |row: &Row| {
+        let mut shown: Value = row.get("shown");
+        shown["event_id"] = Value::String(row.get::<_, Uuid>("event").to_string());
+        shown["calendar_id"] = Value::String(row.get("name"));
+        shown
+    };
+    Ok(rows.iter().map(of).collect())
+}
+
+/// What is taken in a window.
+pub(super) async fn busy(call: &ToolCall, sources: &[Uuid], window: (Timestamp, Timestamp)) -> Result<Vec<BusyRow>, ToolError> {
+    let sql = "SELECT i.event, i.starts_at, i.ends_at, i.away, i.shown FROM shared.calendar_instances i
+               WHERE i.source = ANY ($1) AND i.busy AND i.starts_at < $3 AND (i.starts_at >= $4 OR i.long) AND i.ends_at > $2
+               ORDER BY i.starts_at LIMIT 20000";
+    let rows = call.query(sql, &[&sources, &window.0, &window.1, &month_before(window.0)]).await?;
+    let of = |row: &Row| BusyRow {
+        event: row.get("event"),
+        starts_at: row.get("starts_at"),
+        ends_at: row.get("ends_at"),
+        away: row.get("away"),
+        shown: row.get("shown"),
+    };
+    Ok(rows.iter().map(of).collect())
+}
+
+/// Longer events are marked, so that none of a month's read has to look further back.
+fn month_before(from: Timestamp) -> Timestamp {
+    from.saturating_sub(jiff::SignedDuration::from_hours(24 * 31)).unwrap_or(Timestamp::MIN)
+}
+
+pub(super) async fn event(call: &ToolCall, id: Uuid) -> Result<Option<EventRow>, ToolError> {
+    let sql = "SELECT id, source, ics, revision FROM shared.calendar_events WHERE id = $1";
+    Ok(call.query(sql, &[&id]).await?.first().map(EventRow::of))
+}
+
+/// Writes an event. `false`: somebody else changed it meanwhile.
+pub(super) async fn put(tx: &mut EffectTx<'_, '_>, new: &Written<'_>) -> Result<bool, ToolError> {
+    let sql = "SELECT shared.calendar_put($1, $2, $3, $4, $5, $6, $7, $8, $9) AS revision";
+    let row = tx
+        .query_opt(sql, &[&new.id, &new.source, &new.uid, &new.ics, &new.repeats, &new.seen, &new.window.0, &new.window.1, &new.instances])
+        .await?;
+    Ok(row.is_some_and(|row| row.get::<_, Option<i64>>("revision").is_some()))
+}
+
+/// Takes an event away. `false`: somebody else changed it meanwhile.
+pub(super) async fn remove(tx: &mut EffectTx<'_, '_>, id: Uuid, revision: i64) -> Result<bool, ToolError> {
+    let row = tx.query_opt("SELECT shared.calendar_drop($1, $2) AS gone", &[&id, &revision]).await?;
+    Ok(row.is_some_and(|row| row.get("gone")))
+}
+
+/// What was done under a key: the hash of its arguments, and its result.
+pub(super) async fn done(call: &ToolCall, key: &str) -> Result<Option<(Vec<u8>, Value)>, ToolError> {
+    let rows = call.query("SELECT sha256, result FROM shared.calendar_actions WHERE key = $1", &[&key]).await?;
+    Ok(rows.first().map(|row| (row.get("sha256"), row.get("result"))))
+}
+
+/// Notes what was done under a key. `false`: it is there already.
+pub(super) async fn note(tx: &mut EffectTx<'_, '_>, key: &str, action: &str, hash: &[u8], result: &Value) -> Result<bool, ToolError> {
+    let row = tx.query_opt("SELECT shared.calendar_done($1, $2, $3, $4) AS fresh", &[&key, &action, &hash, result]).await?;
+    Ok(row.is_some_and(|row| row.get("fresh")))
+}

@@ -1,0 +1,198 @@
+//! Tools that change calendars.
+
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use uuid::Uuid;
+
+use super::args::{change, instance, names, scope, texts};
+use super::book::{Book, refused};
+use super::conflicts::{Way, look};
+use super::sql::{self, EventRow};
+use ::tools::{EffectTx, ToolCall, ToolError};
+use calendar::{Attendee, Change, Edited, Object, Scope, remove, update};
+
+/// One step of a call's transaction.
+enum Step {
+    Put { object: Object, id: Uuid, source: Uuid, seen: Option<i64> },
+    Drop { id: Uuid, revision: i64 },
+}
+
+fn changed_meanwhile() -> ToolError {
+    ToolError::refused("changed", "Somebody else changed this event just now. Nothing was changed; look at it again.")
+}
+
+/// The hash of a call's arguments, without its key.
+fn hash(call: &ToolCall) -> Vec<u8> {
+    let mut args = (*call.args).clone();
+    args.remove("request_id");
+    Sha256::digest(Value::Object(args).to_string()).to_vec()
+}
+
+/// The first result of this call, if its key was used before.
+async fn earlier(call: &ToolCall) -> Result<Option<Value>, ToolError> {
+    let Some(key) = call.text("request_id") else { return Ok(None) };
+    match sql::done(call, key).await? {
+        Some((known, result)) if known == hash(call) => Ok(Some(result)),
+        Some(_) => {
+            let why = format!("request_id {key} was used for another call already. Nothing was changed; use a new one.");
+            Err(ToolError::refused("key_used", why))
+        }
+        None => Ok(None),
+    }
+}
+
+/// Does all steps and notes the result under the call's key, in one transaction with the call's audit row.
+async fn settle(call: &ToolCall, book: &Book, steps: Vec<Step>, result: Value) -> Result<Value, ToolError> {
+    let now = call.store.clock().now();
+    let mut lease = call.lease().await?;
+    let mut tx = call.begin(&mut lease).await?;
+    let done = take(&mut tx, book, &steps, now, (call, &result)).await;
+    match done {
+        Ok(()) => tx.commit().await?,
+        Err(e) => {
+            tx.rollback().await?;
+            return Err(e);
+        }
+    }
+    Ok(result)
+}
+
+async fn take(
+    tx: &mut EffectTx<'_, '_>,
+    book: &Book,
+    steps: &[Step],
+    now: jiff::Timestamp,
+    (call, result): (&ToolCall, &Value),
+) -> Result<(), ToolError> {
+    for step in steps {
+        let done = match step {
+            Step::Put { object, id, source, seen } => {
+                let written = book.written(object, *id, *source, *seen, now)?;
+                sql::put(tx, &written).await?
+            }
+            Step::Drop { id, revision } => sql::remove(tx, *id, *revision).await?,
+        };
+        if !done {
+            return Err(changed_meanwhile());
+        }
+    }
+    if let Some(key) = call.text("request_id")
+        && !sql::note(tx, key, &call.def.name, &hash(call), result).await?
+    {
+        return Err(ToolError::refused("changed", "The same call is at work already. Look at its result, or call again."));
+    }
+    Ok(())
+}
+
+fn told(status: &str, id: Uuid, object: &Object, book: &Book) -> Value {
+    let event = object.main();
+    json!({"status": status, "event_id": id, "title": event.title, "start_at": event.start.shown(book.home()),
+           "end_at": event.end.shown(book.home()), "all_day": event.start.is_date(), "recurring": object.repeats()})
+}
+
+pub(super) async fn create(call: &ToolCall, book: &Book) -> Result<Value, ToolError> {
+    let sources = book.sources(call, &names(call)).await?;
+    if let Some(result) = earlier(call).await? {
+        return Ok(result);
+    }
+    let source = sources.first().ok_or_else(|| ToolError::refused("not_found", "This butler has no calendar."))?.id;
+    let now = call.store.clock().now();
+    let id = Uuid::now_v7();
+    let change = change(call, book, None)?;
+    let object = Object::create(&format!("{id}@butlerd"), &change, now, book.home()).map_err(refused)?;
+    let overlaps = match look(call, book, &object, &[]).await? {
+        Way::Taken(answer) => return Ok(answer),
+        Way::Overlaps(told) => Some(told),
+        Way::Free => None,
+    };
+    let mut result = told("created", id, &object, book);
+    if let Some(overlaps) = overlaps {
+        result["overlaps"] = overlaps;
+    }
+    settle(call, book, vec![Step::Put { object, id, source, seen: None }], result).await
+}
+
+pub(super) async fn change_event(call: &ToolCall, book: &Book) -> Result<Value, ToolError> {
+    if let Some(result) = earlier(call).await? {
+        return Ok(result);
+    }
+    let (row, object) = book.event(call).await?;
+    let main = object.main();
+    let change = change(call, book, Some((&main.start, &main.end)))?;
+    if change == Change::default() {
+        return Err(ToolError::refused("invalid_arguments", "Nothing is to change: give a title, a time or the like."));
+    }
+    let moved = change.start.is_some() || change.end.is_some() || change.rule.is_some() || change.busy == Some(true);
+    edit(call, book, (row, object), (scope(call), change, moved)).await
+}
+
+/// Makes a change of an event, in its scope.
+async fn edit(call: &ToolCall, book: &Book, (row, object): (EventRow, Object), (scope, change, moved): (Scope, Change, bool)) -> Result<Value, ToolError> {
+    let (now, home) = (call.store.clock().now(), book.home());
+    let fresh = Uuid::now_v7();
+    let at = instance(call, book)?;
+    let edited = update(&object, scope, at.as_ref(), &change, (now, home, &format!("{fresh}@butlerd"))).map_err(refused)?;
+    let Edited { object: before, following } = edited;
+    let Some(before) = before else { return Err(changed_meanwhile()) };
+    let new = following.as_ref().unwrap_or(&before);
+    let mut overlaps = None;
+    if moved {
+        match look(call, book, new, &[row.id]).await? {
+            Way::Taken(answer) => return Ok(answer),
+            Way::Overlaps(told) => overlaps = Some(told),
+            Way::Free => {}
+        }
+    }
+    let id = if following.is_some() { fresh } else { row.id };
+    let mut result = told("updated", id, new, book);
+    if let Some(overlaps) = overlaps {
+        result["overlaps"] = overlaps;
+    }
+    let mut steps = vec![Step::Put { object: before, id: row.id, source: row.source, seen: Some(row.revision) }];
+    if let Some(object) = following {
+        result["split_from"] = json!(row.id);
+        steps.push(Step::Put { object, id: fresh, source: row.source, seen: None });
+    }
+    settle(call, book, steps, result).await
+}
+
+pub(super) async fn delete(call: &ToolCall, book: &Book) -> Result<Value, ToolError> {
+    if let Some(result) = earlier(call).await? {
+        return Ok(result);
+    }
+    let (row, object) = book.event(call).await?;
+    let now = call.store.clock().now();
+    let edited = remove(&object, scope(call), instance(call, book)?.as_ref(), now, book.home()).map_err(refused)?;
+    let step = match edited.object {
+        Some(object) => Step::Put { object, id: row.id, source: row.source, seen: Some(row.revision) },
+        None => Step::Drop { id: row.id, revision: row.revision },
+    };
+    let left = matches!(step, Step::Put { .. });
+    let result = json!({"status": "deleted", "event_id": row.id, "title": object.main().title, "series_left": left});
+    settle(call, book, vec![step], result).await
+}
+
+pub(super) async fn add_attendees(call: &ToolCall, book: &Book) -> Result<Value, ToolError> {
+    let (row, object) = book.event(call).await?;
+    let optional = call.args.get("optional").and_then(Value::as_bool).unwrap_or(false);
+    let mut attendees = object.main().attendees.clone();
+    for email in texts(call, "attendees") {
+        if !email.contains('@') || email.chars().any(|c| c.is_whitespace() || c.is_control()) {
+            return Err(ToolError::refused("invalid_value", format!("{email} is not a mail address. Nothing was changed.")));
+        }
+        if !attendees.iter().any(|known| known.email.eq_ignore_ascii_case(&email)) {
+            attendees.push(Attendee { email, name: None, answer: None, optional });
+        }
+    }
+    let change = Change { attendees: Some(attendees), ..Change::default() };
+    edit(call, book, (row, object), (Scope::Series, change, false)).await
+}
+
+pub(super) async fn remove_attendees(call: &ToolCall, book: &Book) -> Result<Value, ToolError> {
+    let (row, object) = book.event(call).await?;
+    let gone = texts(call, "attendees");
+    let mut attendees = object.main().attendees.clone();
+    attendees.retain(|known| !gone.iter().any(|email| email.eq_ignore_ascii_case(&known.email)));
+    let change = Change { attendees: Some(attendees), ..Change::default() };
+    edit(call, book, (row, object), (Scope::Series, change, false)).await
+}
