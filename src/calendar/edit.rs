@@ -163,7 +163,10 @@ pub fn update(
     };
     if scope == Scope::This {
         if change.rule.is_some() {
-            return Err(CalendarError::rule("", "one instance has no repetition of its own; use the scope series or following"));
+            return Err(CalendarError::rule(
+                "",
+                "one instance has no repetition of its own; use the scope series or following",
+            ));
         }
         update_one(&mut whole, &id, change, now, home)?;
         return Ok(Edited { object: Some(Object::of(whole.root)?), following: None });
@@ -221,7 +224,8 @@ fn resolve(
     let wanted = instance.ok_or(CalendarError::Missing("start of the instance (instance_start_at)"))?;
     let start = &object.main().start;
     // A time of day names the instance of a day, and a day that of an all-day event.
-    let wanted = if start.is_date() { When::Date(wanted.local().date()) } else { start.of_instant(wanted.instant(home)?, home) };
+    let wanted =
+        if start.is_date() { When::Date(wanted.local().date()) } else { start.of_instant(wanted.instant(home)?, home) };
     let found = object.instance(&wanted, home)?.ok_or_else(|| CalendarError::NoInstance(wanted.shown(home)))?;
     let first = scope == Scope::Following && found.id.instant(home)? <= start.instant(home)?;
     Ok((if first { Scope::Series } else { scope }, Some(found.id)))
@@ -260,9 +264,7 @@ fn update_series(object: &mut Object, change: &Change, now: Timestamp, home: &Ti
 fn shift_exceptions(object: &mut Object, old: &When, new: &When) -> Result<(), CalendarError> {
     let range = |_| CalendarError::OutOfRange(new.to_string());
     let by = new.local().duration_since(old.local());
-    let moved = |at: &When| -> Result<When, CalendarError> {
-        Ok(new.at(at.local().checked_add(by).map_err(range)?))
-    };
+    let moved = |at: &When| -> Result<When, CalendarError> { Ok(new.at(at.local().checked_add(by).map_err(range)?)) };
     for at in 0..object.events.len() {
         let event = object.events[at].clone();
         let Some(component) = object.component_mut(at) else { continue };
@@ -270,7 +272,9 @@ fn shift_exceptions(object: &mut Object, old: &When, new: &When) -> Result<(), C
             component.set("RECURRENCE-ID", vec![moved(id)?.line("RECURRENCE-ID")]);
             continue;
         }
-        let lines = |name: &str, all: Vec<&When>| all.into_iter().map(|at| Ok(moved(at)?.line(name))).collect::<Result<Vec<_>, CalendarError>>();
+        let lines = |name: &str, all: Vec<&When>| {
+            all.into_iter().map(|at| Ok(moved(at)?.line(name))).collect::<Result<Vec<_>, CalendarError>>()
+        };
         component.set("EXDATE", lines("EXDATE", event.except.iter().collect())?);
         component.set("RDATE", lines("RDATE", event.extra.iter().map(|(at, _)| at).collect())?);
     }
@@ -311,7 +315,13 @@ fn drop_events(object: &mut Object, gone: impl Fn(usize) -> bool) {
     });
 }
 
-fn update_one(object: &mut Object, id: &When, change: &Change, now: Timestamp, home: &TimeZone) -> Result<(), CalendarError> {
+fn update_one(
+    object: &mut Object,
+    id: &When,
+    change: &Change,
+    now: Timestamp,
+    home: &TimeZone,
+) -> Result<(), CalendarError> {
     let instance = object.instance(id, home)?.ok_or_else(|| CalendarError::NoInstance(id.shown(home)))?;
     let mut change = change.clone();
     if let (Some(start), None) = (&change.start, &change.end) {
@@ -320,7 +330,8 @@ fn update_one(object: &mut Object, id: &When, change: &Change, now: Timestamp, h
             let days = (length.as_hours() + 12) / 24;
             start.plus(SignedDuration::from_hours(24 * days.clamp(1, 4_000)))?
         } else {
-            let at = start.instant(home)?.checked_add(length).map_err(|_| CalendarError::OutOfRange(start.to_string()))?;
+            let at =
+                start.instant(home)?.checked_add(length).map_err(|_| CalendarError::OutOfRange(start.to_string()))?;
             start.of_instant(at, home)
         });
     }
@@ -341,7 +352,13 @@ fn update_one(object: &mut Object, id: &When, change: &Change, now: Timestamp, h
 }
 
 /// The series before an instance, and one of its own from that instance on.
-fn split(object: &Object, id: &When, fresh: &str, now: Timestamp, home: &TimeZone) -> Result<(Object, Object), CalendarError> {
+fn split(
+    object: &Object,
+    id: &When,
+    fresh: &str,
+    now: Timestamp,
+    home: &TimeZone,
+) -> Result<(Object, Object), CalendarError> {
     let at = id.instant(home)?;
     let Some(master) = object.master() else { return Err(CalendarError::NoInstance(id.shown(home))) };
     let event = object.events[master].clone();
@@ -386,7 +403,12 @@ fn split(object: &Object, id: &When, fresh: &str, now: Timestamp, home: &TimeZon
 }
 
 /// A count is shared out; an end in time stays with the rest.
-fn split_rule(rule: &Rule, start: &When, id: &When, home: &TimeZone) -> Result<(Option<Rule>, Option<Rule>), CalendarError> {
+fn split_rule(
+    rule: &Rule,
+    start: &When,
+    id: &When,
+    home: &TimeZone,
+) -> Result<(Option<Rule>, Option<Rule>), CalendarError> {
     if let Some(count) = rule.count {
         let all = walk(rule, start.local(), start.local(), id.local(), &|_| true, MAX_COUNT as usize)?;
         let done = u32::try_from(all.len()).unwrap_or(count);

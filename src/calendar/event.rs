@@ -203,7 +203,11 @@ fn when(line: &Line, value: &str, zones: &dyn Fn(&str) -> Option<Zone>) -> Resul
 }
 
 /// A further time, which may bring its own length (`VALUE=PERIOD`).
-fn extra_of(line: &Line, value: &str, zones: &dyn Fn(&str) -> Option<Zone>) -> Result<(When, Option<Length>), CalendarError> {
+fn extra_of(
+    line: &Line,
+    value: &str,
+    zones: &dyn Fn(&str) -> Option<Zone>,
+) -> Result<(When, Option<Length>), CalendarError> {
     let Some((start, end)) = value.split_once('/') else { return Ok((when(line, value, zones)?, None)) };
     let start = when(line, start, zones)?;
     let length = match end.starts_with(['P', 'p']) {
@@ -237,7 +241,8 @@ fn address(entry: &ICalendarEntry) -> Option<String> {
 }
 
 fn attendee(entry: &ICalendarEntry) -> Option<Attendee> {
-    let param = |name: ICalendarParameterName| entry.parameter(&name).and_then(|value| value.as_text()).map(ToOwned::to_owned);
+    let param =
+        |name: ICalendarParameterName| entry.parameter(&name).and_then(|value| value.as_text()).map(ToOwned::to_owned);
     Some(Attendee {
         email: address(entry)?,
         name: param(ICalendarParameterName::Cn),

@@ -153,8 +153,11 @@ mod tests {
             to: at("2026-03-31T00:00:00Z"),
             length: SignedDuration::from_hours(8),
             zone: TimeZone::get("Europe/Berlin").unwrap(),
-            hours: Some(DayHours { from: Time::constant(9, 0, 0, 0), to: Time::constant(17, 0, 0, 0),
-                                   days: vec![Weekday::Friday, Weekday::Monday] }),
+            hours: Some(DayHours {
+                from: Time::constant(9, 0, 0, 0),
+                to: Time::constant(17, 0, 0, 0),
+                days: vec![Weekday::Friday, Weekday::Monday],
+            }),
             travel: SignedDuration::from_mins(30),
             pause: SignedDuration::ZERO,
             away: false,
@@ -174,13 +177,21 @@ mod tests {
         let mut search = FreeSearch { length: SignedDuration::from_hours(1), ..search() };
         let lunch = Busy { start: at("2026-03-27T11:00:00Z"), end: at("2026-03-27T12:10:00Z"), away: true };
         let found = free_slots(&[lunch], &search, 100);
-        assert!(found.contains(&Slot { start: at("2026-03-27T12:45:00Z"), end: at("2026-03-27T13:45:00Z") }), "{found:?}");
-        assert!(found.iter().all(|slot| slot.end <= at("2026-03-27T10:30:00Z") || slot.start >= at("2026-03-27T12:40:00Z")));
+        assert!(
+            found.contains(&Slot { start: at("2026-03-27T12:45:00Z"), end: at("2026-03-27T13:45:00Z") }),
+            "{found:?}"
+        );
+        assert!(
+            found.iter().all(|slot| slot.end <= at("2026-03-27T10:30:00Z") || slot.start >= at("2026-03-27T12:40:00Z"))
+        );
         search.travel = SignedDuration::ZERO;
         let near = suggestions(&[lunch], &search, lunch.start);
         assert_eq!(near.len(), 3);
         assert_eq!(near[0].start, at("2026-03-27T10:00:00Z"));
-        assert_eq!(conflicts(&[lunch], Slot { start: at("2026-03-27T12:00:00Z"), end: at("2026-03-27T13:00:00Z") }).count(), 1);
+        assert_eq!(
+            conflicts(&[lunch], Slot { start: at("2026-03-27T12:00:00Z"), end: at("2026-03-27T13:00:00Z") }).count(),
+            1
+        );
         assert_eq!(conflicts(&[lunch], Slot { start: lunch.end, end: at("2026-03-27T13:00:00Z") }).count(), 0);
     }
 }

@@ -239,12 +239,29 @@ mod tests {
     #[test]
     fn rules_that_cannot_be_meant_are_refused() {
         for bad in [
-            "", "FREQ=SECONDLY", "FREQ=MINUTELY;COUNT=5", "FREQ=DAILY;COUNT=0", "FREQ=DAILY;COUNT=10001",
-            "FREQ=DAILY;COUNT=3;UNTIL=20260101", "FREQ=DAILY;INTERVAL=0", "FREQ=DAILY;INTERVAL=99999999999",
-            "FREQ=WEEKLY;BYDAY=1MO", "FREQ=WEEKLY;BYDAY=XX", "FREQ=WEEKLY;BYDAY=é", "FREQ=MONTHLY;BYDAY=6MO",
-            "FREQ=MONTHLY;BYMONTHDAY=32", "FREQ=MONTHLY;BYMONTHDAY=0", "FREQ=WEEKLY;BYMONTHDAY=1",
-            "FREQ=MONTHLY;BYWEEKNO=3", "FREQ=DAILY;BYYEARDAY=3", "FREQ=DAILY;BYHOUR=24", "FREQ=DAILY;BYSETPOS=1",
-            "FREQ=DAILY;FREQ=WEEKLY", "FREQ=DAILY;RSCALE=HEBREW", "FREQ=DAILY;X", "FREQ=DAILY;UNTIL=2026",
+            "",
+            "FREQ=SECONDLY",
+            "FREQ=MINUTELY;COUNT=5",
+            "FREQ=DAILY;COUNT=0",
+            "FREQ=DAILY;COUNT=10001",
+            "FREQ=DAILY;COUNT=3;UNTIL=20260101",
+            "FREQ=DAILY;INTERVAL=0",
+            "FREQ=DAILY;INTERVAL=99999999999",
+            "FREQ=WEEKLY;BYDAY=1MO",
+            "FREQ=WEEKLY;BYDAY=XX",
+            "FREQ=WEEKLY;BYDAY=é",
+            "FREQ=MONTHLY;BYDAY=6MO",
+            "FREQ=MONTHLY;BYMONTHDAY=32",
+            "FREQ=MONTHLY;BYMONTHDAY=0",
+            "FREQ=WEEKLY;BYMONTHDAY=1",
+            "FREQ=MONTHLY;BYWEEKNO=3",
+            "FREQ=DAILY;BYYEARDAY=3",
+            "FREQ=DAILY;BYHOUR=24",
+            "FREQ=DAILY;BYSETPOS=1",
+            "FREQ=DAILY;FREQ=WEEKLY",
+            "FREQ=DAILY;RSCALE=HEBREW",
+            "FREQ=DAILY;X",
+            "FREQ=DAILY;UNTIL=2026",
         ] {
             let seen = bad.parse::<Rule>();
             assert!(seen.is_err(), "{bad}: {seen:?}");

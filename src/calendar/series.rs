@@ -163,7 +163,12 @@ fn days_of(length: Length) -> i64 {
 }
 
 /// When the series begins anew, around the window; more often than once each, perhaps.
-fn starts(event: &Event, window: Window, margin: i64, home: &TimeZone) -> Result<Vec<(When, Option<Length>)>, CalendarError> {
+fn starts(
+    event: &Event,
+    window: Window,
+    margin: i64,
+    home: &TimeZone,
+) -> Result<Vec<(When, Option<Length>)>, CalendarError> {
     let start = &event.start;
     let mut all = event.extra.clone();
     for (extra, _) in &mut all {

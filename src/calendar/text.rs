@@ -127,7 +127,12 @@ pub fn read(bytes: &[u8]) -> Result<Component, CalendarError> {
         if text.is_empty() {
             // Blank lines are kept where they stand in a component.
             if let Some(inner) = open.last_mut() {
-                inner.nodes.push(Node::Line(Line { raw: raw.to_vec(), name: String::new(), params: String::new(), value: text }));
+                inner.nodes.push(Node::Line(Line {
+                    raw: raw.to_vec(),
+                    name: String::new(),
+                    params: String::new(),
+                    value: text,
+                }));
             }
             continue;
         }
@@ -280,7 +285,13 @@ mod tests {
 
     #[test]
     fn what_is_no_calendar_is_refused() {
-        for bad in ["", "BEGIN:VCARD\nEND:VCARD", "BEGIN:VCALENDAR", "BEGIN:VCALENDAR\nEND:VEVENT", "X:1\nBEGIN:VCALENDAR\nEND:VCALENDAR"] {
+        for bad in [
+            "",
+            "BEGIN:VCARD\nEND:VCARD",
+            "BEGIN:VCALENDAR",
+            "BEGIN:VCALENDAR\nEND:VEVENT",
+            "X:1\nBEGIN:VCALENDAR\nEND:VCALENDAR",
+        ] {
             assert!(read(bad.as_bytes()).is_err(), "{bad}");
         }
         let deep = "BEGIN:VCALENDAR\n".repeat(1000);

@@ -151,7 +151,8 @@ fn or_else(given: &[i32], of_start: i8) -> Vec<i32> {
 /// Whether a day passes all parts of the rule that speak of days, and what they leave open the start says.
 fn fits(rule: &Rule, start: Date, day: Date) -> bool {
     let any = |list: &[i32], n: i32, size: i32| list.is_empty() || list.contains(&n) || list.contains(&(n - size - 1));
-    let named = !(rule.weeks.is_empty() && rule.year_days.is_empty() && rule.month_days.is_empty() && rule.days.is_empty());
+    let named =
+        !(rule.weeks.is_empty() && rule.year_days.is_empty() && rule.month_days.is_empty() && rule.days.is_empty());
     let (nth, month_size) = (i32::from(day.day()), i32::from(day.days_in_month()));
     let in_month = match rule.frequency {
         Frequency::Yearly | Frequency::Monthly if !named => day.day() == start.day(),
@@ -223,7 +224,10 @@ mod tests {
         assert_eq!(year("FREQ=YEARLY;BYDAY=20MO"), ["260518-09"]);
         assert_eq!(year("FREQ=YEARLY;BYWEEKNO=20;BYDAY=MO"), ["260511-09"]);
         assert_eq!(year("FREQ=YEARLY;BYYEARDAY=-1"), ["261231-09"]);
-        assert_eq!(year("FREQ=DAILY;INTERVAL=180;BYHOUR=9,17"), ["260101-09", "260101-17", "260630-09", "260630-17", "261227-09", "261227-17"]);
+        assert_eq!(
+            year("FREQ=DAILY;INTERVAL=180;BYHOUR=9,17"),
+            ["260101-09", "260101-17", "260630-09", "260630-17", "261227-09", "261227-17"]
+        );
     }
 
     #[test]
@@ -231,19 +235,29 @@ mod tests {
         // Hours since the year 1: counted, that would be 17 million steps.
         let seen = walked("FREQ=HOURLY", "0001-01-01T00:00", "2026-03-01T00:00", "2026-03-01T03:00").unwrap();
         assert_eq!(seen, ["260301-00", "260301-01", "260301-02"]);
-        let never = walked("FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30", "2026-01-01T00:00", "2026-01-01T00:00", "9999-01-01T00:00");
+        let never =
+            walked("FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30", "2026-01-01T00:00", "2026-01-01T00:00", "9999-01-01T00:00");
         assert_eq!(never.unwrap(), Vec::<String>::new());
         let many = walked("FREQ=HOURLY", "2026-01-01T00:00", "2026-01-01T00:00", "2036-01-01T00:00");
         assert_eq!(many.unwrap_err(), CalendarError::TooMany { limit: 5_000 });
-        let far = walked("FREQ=HOURLY;COUNT=2;BYMONTH=1;INTERVAL=999;BYDAY=MO;BYHOUR=3;BYMONTHDAY=29", "0001-01-01T00:00",
-                         "2026-01-01T00:00", "2027-01-01T00:00");
+        let far = walked(
+            "FREQ=HOURLY;COUNT=2;BYMONTH=1;INTERVAL=999;BYDAY=MO;BYHOUR=3;BYMONTHDAY=29",
+            "0001-01-01T00:00",
+            "2026-01-01T00:00",
+            "2027-01-01T00:00",
+        );
         assert!(far.is_ok() || matches!(far, Err(CalendarError::Rule { .. })), "{far:?}");
     }
 
     #[test]
     fn the_window_never_changes_what_is_in_it() {
-        for rule in ["FREQ=WEEKLY;INTERVAL=3;BYDAY=SU,MO;WKST=SU", "FREQ=MONTHLY;INTERVAL=5;BYMONTHDAY=-1", "FREQ=HOURLY;INTERVAL=7",
-                     "FREQ=YEARLY;INTERVAL=2;BYDAY=1MO", "FREQ=DAILY;INTERVAL=11"] {
+        for rule in [
+            "FREQ=WEEKLY;INTERVAL=3;BYDAY=SU,MO;WKST=SU",
+            "FREQ=MONTHLY;INTERVAL=5;BYMONTHDAY=-1",
+            "FREQ=HOURLY;INTERVAL=7",
+            "FREQ=YEARLY;INTERVAL=2;BYDAY=1MO",
+            "FREQ=DAILY;INTERVAL=11",
+        ] {
             let all = walked(rule, "2020-02-29T05:00", "2020-01-01T00:00", "2021-06-01T00:00").unwrap();
             let some = walked(rule, "2020-02-29T05:00", "2020-09-10T00:00", "2021-06-01T00:00").unwrap();
             let later: Vec<_> = all.into_iter().filter(|at| at.as_str() >= "200910").collect();

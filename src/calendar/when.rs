@@ -170,7 +170,16 @@ mod tests {
         for (value, zone) in [("20260329", None), ("20260329T023000", Some(&berlin)), ("20260329T023000Z", None)] {
             assert_eq!(When::read("DTSTART", value, zone).unwrap().value(), value);
         }
-        for bad in ["2026032", "20260230", "20260329T", "20260329Z", "20260329T250000", "2026-03-29", "20260329T0900", "２0260329"] {
+        for bad in [
+            "2026032",
+            "20260230",
+            "20260329T",
+            "20260329Z",
+            "20260329T250000",
+            "2026-03-29",
+            "20260329T0900",
+            "２0260329",
+        ] {
             assert!(When::read("DTSTART", bad, None).is_err(), "{bad}");
         }
         // The clock goes from 02:00 to 03:00 that night.

@@ -37,7 +37,7 @@ pub async fn once(
     Ok(answer(&made, "scheduled"))
 }
 
-async fn make(call: &ToolCall, schedules: &Scheduler, f: Fields) -> Result<TaskRow, ToolError> {
+pub(super) async fn make(call: &ToolCall, schedules: &Scheduler, f: Fields) -> Result<TaskRow, ToolError> {
     let mode = f.dispatch_mode.as_deref().unwrap_or("prompt");
     Fields::check_mode(mode, f.prompt.as_deref(), f.job_name.as_deref())?;
     f.check_priority(call.context().trust)?;
@@ -105,7 +105,12 @@ fn answer(task: &TaskRow, status: &str) -> Value {
 }
 
 pub(super) async fn update(call: ToolCall, schedules: Scheduler) -> Result<Value, ToolError> {
-    let f: Fields = call.parse()?;
+    let fields = call.parse()?;
+    Ok(answer(&change(&call, &schedules, fields).await?, "updated"))
+}
+
+/// Makes a change in the call's name. The schedule as it is then.
+pub(super) async fn change(call: &ToolCall, schedules: &Scheduler, f: Fields) -> Result<TaskRow, ToolError> {
     let id = f.target.id()?;
     let now = call.store.clock().now();
     let mut lease = call.lease().await?;
@@ -120,7 +125,7 @@ pub(super) async fn update(call: ToolCall, schedules: Scheduler) -> Result<Value
     };
     tx.commit().await?;
     schedules.wake();
-    Ok(answer(&task, "updated"))
+    Ok(task)
 }
 
 /// Makes the change, whose transaction is rolled back if it can't be made.

@@ -3,6 +3,7 @@
 //! What never happens here: a due time fired twice, a due time passed without a row.
 
 mod actor;
+mod calendar;
 mod cron;
 mod dispatch;
 mod due;
@@ -21,6 +22,7 @@ mod tools;
 mod words;
 
 pub use actor::{Scheduler, SchedulerParts};
+pub use calendar::{butler_events, calendar_event_tools};
 pub use cron::{CronError, CronTimes};
 pub use dispatch::{Begun, Dispatch, Earlier, Ended, Firing, How, Reply};
 pub use due::{Cause, Decision, Due, Plan, STANDS_FOR_IT, due};

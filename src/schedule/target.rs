@@ -13,6 +13,9 @@ pub(super) struct Target {
 }
 
 impl Target {
+    pub fn of(id: Uuid) -> Self {
+        Self { task_id: Some(id), id: None }
+    }
     pub fn id(&self) -> Result<Uuid, ToolError> {
         match (self.task_id, self.id) {
             (Some(a), Some(b)) if a != b => {

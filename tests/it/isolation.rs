@@ -5,8 +5,20 @@ use serde_json::Value;
 use crate::support::Household;
 
 /// What every butler may read as far as it is its concern, and none may write.
-const OPEN: [&str; 6] =
-    ["entities", "contacts", "contact_identities", "memory_catalog", "conversation", "conversation_readers"];
+const OPEN: [&str; 12] = [
+    "entities",
+    "contacts",
+    "contact_identities",
+    "memory_catalog",
+    "conversation",
+    "conversation_readers",
+    "calendar_sources",
+    "calendar_readers",
+    "calendar_events",
+    "calendar_instances",
+    "calendar_cursors",
+    "calendar_actions",
+];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_role_reaches_another_schema_or_the_daemons_own_tables() {

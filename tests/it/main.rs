@@ -23,6 +23,8 @@ mod backup_schedule;
 mod broken;
 mod budgets;
 mod butler_pages;
+mod calendar;
+mod calendar_recurrence;
 mod calls;
 mod canary;
 mod canary_channels;

@@ -28,7 +28,7 @@ use modules::{
     mcp_server_tools, memory,
 };
 use outbox::{Channel, MESSENGER, Pump, messenger_tools};
-use schedule::{Scheduler, SchedulerParts, schedule_tools, sync};
+use schedule::{Scheduler, SchedulerParts, calendar_event_tools, schedule_tools, sync};
 use sessions::{Conductor, RECALL_WITHIN, Spawner, SpawnerParts, session_tools};
 use store::migrate::Chain;
 use store::{RunningQueue, Store};
@@ -354,12 +354,16 @@ fn own_tools(services: &HouseholdServices, config: &ButlerConfig, started: &Star
         MESSENGER => messenger_tools(&services.outbox),
         _ => Vec::new(),
     };
+    // What a butler does at times of its calendar are its schedules, whatever module keeps the calendar.
+    let has_calendar = config.modules.contains_key("calendar");
+    let calendar_events = has_calendar.then(|| calendar_event_tools(&started.schedules)).into_iter().flatten();
     core_tools()
         .into_iter()
         .chain(note_tools())
         .chain(skill_tools(&config.skills))
         .chain(session_tools())
         .chain(schedule_tools(&started.schedules))
+        .chain(calendar_events)
         .chain(quarantine_tools(&started.core))
         .chain(self_tools(&started.core, &started.schedules))
         .chain([route_execute(wake.clone())])

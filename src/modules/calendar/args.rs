@@ -10,7 +10,9 @@ use ::tools::{ToolCall, ToolError};
 use calendar::{Change, Rule, Scope, When, Zone};
 
 fn no_time(name: &str, given: &str) -> ToolError {
-    let why = format!("{name} is not a time: {given}. Write a day as 2026-11-24, or a time as 2026-11-24T09:00, with or without an offset.");
+    let why = format!(
+        "{name} is not a time: {given}. Write a day as 2026-11-24, or a time as 2026-11-24T09:00, with or without an offset."
+    );
     ToolError::refused("no_time", why)
 }
 

@@ -28,6 +28,7 @@ pub(super) struct Book {
     ahead: SignedDuration,
     pub policy: Policy,
     pub require_approval: bool,
+    pub interval_minutes: u32,
     /// Tenants whose calendars are open.
     opened: Mutex<BTreeSet<String>>,
 }
@@ -53,6 +54,7 @@ impl Book {
             ahead: SignedDuration::try_from(settings.sync.window.0).unwrap_or(BACK),
             policy: settings.conflicts.policy,
             require_approval: settings.conflicts.require_approval,
+            interval_minutes: settings.sync.interval_minutes,
             opened: Mutex::default(),
         })
     }
@@ -124,13 +126,21 @@ impl Book {
     }
 
     /// What is written of an event.
-    pub fn written<'a>(&self, object: &'a Object, id: Uuid, source: Uuid, seen: Option<i64>, now: Timestamp) -> Result<Written<'a>, ToolError> {
+    pub fn written<'a>(
+        &self,
+        object: &'a Object,
+        id: Uuid,
+        source: Uuid,
+        seen: Option<i64>,
+        now: Timestamp,
+    ) -> Result<Written<'a>, ToolError> {
         let start = object.main().start.instant(self.home()).map_err(refused)?;
         // One that takes place once is laid out wherever it is.
         let window = if object.repeats() {
             (now.saturating_sub(BACK).unwrap_or(now), now.saturating_add(self.ahead).unwrap_or(now))
         } else {
-            let end = object.events.iter().filter_map(|event| event.end.instant(self.home()).ok()).max().unwrap_or(start);
+            let end =
+                object.events.iter().filter_map(|event| event.end.instant(self.home()).ok()).max().unwrap_or(start);
             let day = SignedDuration::from_hours(24);
             (start.saturating_sub(day).unwrap_or(start), end.max(start).saturating_add(day).unwrap_or(end))
         };
@@ -143,7 +153,12 @@ impl Book {
     pub async fn event(&self, call: &ToolCall) -> Result<(EventRow, Object), ToolError> {
         self.open(&call.context().tenant_id).await?;
         let given = call.text("event_id").unwrap_or_default();
-        let unknown = || ToolError::refused("not_found", format!("There is no event {given}; calendar_list_events shows those there are."));
+        let unknown = || {
+            ToolError::refused(
+                "not_found",
+                format!("There is no event {given}; calendar_list_events shows those there are."),
+            )
+        };
         let id: Uuid = given.parse().map_err(|_| unknown())?;
         let row = sql::event(call, id).await?.ok_or_else(unknown)?;
         let object = Object::read(&row.ics).map_err(refused)?;

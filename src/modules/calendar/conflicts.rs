@@ -56,16 +56,25 @@ pub(super) async fn look(call: &ToolCall, book: &Book, object: &Object, own: &[U
     let end = main.end.instant(home).map_err(refused)?.max(start);
     let begin = start.max(now.min(start));
     let until = if object.repeats() { begin.saturating_add(LOOKED_AT).unwrap_or(end) } else { end };
-    let window = Window::new(begin, until.max(begin.saturating_add(SignedDuration::from_secs(1)).unwrap_or(until))).map_err(refused)?;
+    let window = Window::new(begin, until.max(begin.saturating_add(SignedDuration::from_secs(1)).unwrap_or(until)))
+        .map_err(refused)?;
     let wanted = object.instances(window, home).map_err(refused)?;
-    let near = (start.saturating_sub(AROUND).unwrap_or(start).min(now.max(start)), until.max(end.saturating_add(AROUND).unwrap_or(end)));
+    let near = (
+        start.saturating_sub(AROUND).unwrap_or(start).min(now.max(start)),
+        until.max(end.saturating_add(AROUND).unwrap_or(end)),
+    );
     book.cover(&call.context().tenant_id, near.0, near.1).await?;
     let sources: Vec<Uuid> = book.sources(call, &[]).await?.iter().map(|source| source.id).collect();
-    let rows: Vec<_> = sql::busy(call, &sources, near).await?.into_iter().filter(|row| !own.contains(&row.event)).collect();
-    let busy: Vec<Busy> = rows.iter().map(|row| Busy { start: row.starts_at, end: row.ends_at, away: row.away }).collect();
+    let rows: Vec<_> =
+        sql::busy(call, &sources, near).await?.into_iter().filter(|row| !own.contains(&row.event)).collect();
+    let busy: Vec<Busy> =
+        rows.iter().map(|row| Busy { start: row.starts_at, end: row.ends_at, away: row.away }).collect();
     let mut found = Vec::new();
     for instance in &wanted {
-        let slot = Slot { start: instance.start.instant(home).map_err(refused)?, end: instance.end.instant(home).map_err(refused)? };
+        let slot = Slot {
+            start: instance.start.instant(home).map_err(refused)?,
+            end: instance.end.instant(home).map_err(refused)?,
+        };
         for at in conflicts(&busy, slot) {
             if found.len() < MOST_TOLD {
                 let mut told = rows[at].shown.clone();
@@ -89,7 +98,10 @@ pub(super) async fn look(call: &ToolCall, book: &Book, object: &Object, own: &[U
         Policy::AllowOverlap => Ok(Way::Overlaps(told)),
         Policy::Fail => {
             let title = told[0]["title"].as_str().unwrap_or_default();
-            let why = format!("It overlaps \"{title}\" at {}. Nothing was changed; choose another time.", told[0]["start_at"].as_str().unwrap_or_default());
+            let why = format!(
+                "It overlaps \"{title}\" at {}. Nothing was changed; choose another time.",
+                told[0]["start_at"].as_str().unwrap_or_default()
+            );
             Err(ToolError::refused("conflict", why))
         }
         Policy::Suggest => Ok(Way::Taken(json!({
@@ -101,7 +113,13 @@ pub(super) async fn look(call: &ToolCall, book: &Book, object: &Object, own: &[U
 }
 
 /// Three free times near the wanted one, between eight and eight, or at any hour for what doesn't fit there.
-fn free(book: &Book, busy: &[Busy], (start, end): (Timestamp, Timestamp), now: Timestamp, near: (Timestamp, Timestamp)) -> Value {
+fn free(
+    book: &Book,
+    busy: &[Busy],
+    (start, end): (Timestamp, Timestamp),
+    now: Timestamp,
+    near: (Timestamp, Timestamp),
+) -> Value {
     let length = end.duration_since(start).max(SignedDuration::from_mins(15));
     let hours = DayHours { from: Time::constant(8, 0, 0, 0), to: Time::constant(20, 0, 0, 0), days: ALL_DAYS.to_vec() };
     let local = |at: Timestamp| at.to_zoned(book.home().clone()).time();
@@ -121,5 +139,8 @@ fn free(book: &Book, busy: &[Busy], (start, end): (Timestamp, Timestamp), now: T
         search.hours = None;
         found = suggestions(busy, &search, start);
     }
-    found.iter().map(|slot| json!({"start_at": shown(slot.start, book.home()), "end_at": shown(slot.end, book.home())})).collect()
+    found
+        .iter()
+        .map(|slot| json!({"start_at": shown(slot.start, book.home()), "end_at": shown(slot.end, book.home())}))
+        .collect()
 }

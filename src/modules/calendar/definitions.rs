@@ -76,7 +76,8 @@ fn with(parts: &[(&str, Value)], more: &[Value]) -> Value {
 }
 
 fn free_arguments() -> Value {
-    let minutes = |about: &str, least: u32| json!({"type": "integer", "minimum": least, "maximum": 10_080, "description": about});
+    let minutes =
+        |about: &str, least: u32| json!({"type": "integer", "minimum": least, "maximum": 10_080, "description": about});
     json!({
         "duration_minutes": minutes("How long it is to be", 1),
         "search_start": text("From when; now by default", 40),
@@ -108,27 +109,58 @@ fn definitions() -> Vec<(&'static str, Value, &'static [&'static str], Meta)> {
     let optional = json!({"type": "boolean", "description": "They may stay away"});
     let limit = json!({"type": "integer", "minimum": 1, "maximum": 500, "default": 50});
     let none = || json!({});
-    let window = [("start_at", text("From when; today by default", 40)), ("end_at", text("Until when; 30 days later by default", 40))];
+    let window = [
+        ("start_at", text("From when; today by default", 40)),
+        ("end_at", text("Until when; 30 days later by default", 40)),
+    ];
     let one = || with(&[("event_id", event_id())], &[]);
     let in_calendar = || with(&[("calendar_id", calendar_id())], &[]);
     let tells = || Meta { sends_out: true, ..changes() };
     vec![
         ("The calendars that this butler sees; the first is where new events go.", none(), &[], shows()),
-        ("Events between two times, each instance of a repeating one by itself.",
-         with(&window, &[in_calendar(), json!({"limit": limit})]), &[], shows()),
+        (
+            "Events between two times, each instance of a repeating one by itself.",
+            with(&window, &[in_calendar(), json!({"limit": limit})]),
+            &[],
+            shows(),
+        ),
         ("One event with all that is known of it, and its next instances.", one(), &["event_id"], shows()),
-        ("Times that are free in all calendars, one behind the other.", free_arguments(), &["duration_minutes"], shows()),
+        (
+            "Times that are free in all calendars, one behind the other.",
+            free_arguments(),
+            &["duration_minutes"],
+            shows(),
+        ),
         ("Put an event into a calendar.", with(&[], &[in_calendar(), fields()]), &["title", "start_at"], changes()),
-        ("Change an event, one instance of it, or it from an instance on. Only what is given changes.",
-         with(&[], &[one(), fields(), scope()]), &["event_id"], changes()),
-        ("Take an event away, one instance of it, or it from an instance on.",
-         with(&[("request_id", text("A key: the same call again under it gives the first result", 200))], &[one(), scope()]),
-         &["event_id"], Meta { destructive: true, ..changes() }),
-        ("Ask people to an event.", with(&[("attendees", attendees.clone()), ("optional", optional)], &[one()]),
-         &["event_id", "attendees"], tells()),
+        (
+            "Change an event, one instance of it, or it from an instance on. Only what is given changes.",
+            with(&[], &[one(), fields(), scope()]),
+            &["event_id"],
+            changes(),
+        ),
+        (
+            "Take an event away, one instance of it, or it from an instance on.",
+            with(
+                &[("request_id", text("A key: the same call again under it gives the first result", 200))],
+                &[one(), scope()],
+            ),
+            &["event_id"],
+            Meta { destructive: true, ..changes() },
+        ),
+        (
+            "Ask people to an event.",
+            with(&[("attendees", attendees.clone()), ("optional", optional)], &[one()]),
+            &["event_id", "attendees"],
+            tells(),
+        ),
         ("Take people off an event.", with(&[("attendees", attendees)], &[one()]), &["event_id", "attendees"], tells()),
         ("How the calendars follow their providers.", in_calendar(), &[], shows()),
-        ("Ask providers for changes now.", with(&[("full", json!({"type": "boolean"}))], &[in_calendar()]), &[], shows()),
+        (
+            "Ask providers for changes now.",
+            with(&[("full", json!({"type": "boolean"}))], &[in_calendar()]),
+            &[],
+            shows(),
+        ),
     ]
 }
 
@@ -163,11 +195,16 @@ pub(super) fn tools(book: &Arc<Book>) -> Result<Vec<Tool>, ModuleError> {
     ];
     let mut all = Vec::with_capacity(NAMES.len());
     for ((name, handler), (about, properties, required, meta)) in NAMES.iter().zip(handlers).zip(definitions()) {
-        let schema = json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
+        let schema =
+            json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
         let sends = meta.sends_out;
         let definition = Definition::new(name, about, schema, meta).map_err(ModuleError::new)?;
         let tool = Tool::new(&Arc::new(definition), handler);
-        all.push(if sends { tool.with_egress_target(Arc::new(|call| Box::pin(async move { Ok(Some(invited(call))) }))) } else { tool });
+        all.push(if sends {
+            tool.with_egress_target(Arc::new(|call| Box::pin(async move { Ok(Some(invited(call))) })))
+        } else {
+            tool
+        });
     }
     Ok(all)
 }

@@ -25,11 +25,14 @@ pub(super) async fn list(call: &ToolCall, book: &Book) -> Result<Value, ToolErro
     book.cover(&call.context().tenant_id, from, to).await?;
     let limit = call.args.get("limit").and_then(Value::as_i64).unwrap_or(50);
     let ids: Vec<Uuid> = sources.iter().map(|source| source.id).collect();
+    let own = schedule::butler_events(call, from, to).await?;
     // One more says whether that was all.
     let mut events = sql::listed(call, &ids, (from, to), limit + 1).await?;
     let more = i64::try_from(events.len()).is_ok_and(|found| found > limit);
     events.truncate(usize::try_from(limit).unwrap_or(0));
-    Ok(json!({"from": shown(from, book.home()), "to": shown(to, book.home()), "events": events, "more": more}))
+    Ok(
+        json!({"from": shown(from, book.home()), "to": shown(to, book.home()), "events": events, "more": more, "butler_events": own}),
+    )
 }
 
 pub(super) async fn get(call: &ToolCall, book: &Book) -> Result<Value, ToolError> {
@@ -65,7 +68,11 @@ pub(super) async fn free(call: &ToolCall, book: &Book) -> Result<Value, ToolErro
     let travel = SignedDuration::from_mins(minutes("travel_minutes"));
     // What is just outside needs its travel inside.
     let around = (from.saturating_sub(travel).unwrap_or(from), to.saturating_add(travel).unwrap_or(to));
-    let busy: Vec<Busy> = sql::busy(call, &ids, around).await?.iter().map(|row| Busy { start: row.starts_at, end: row.ends_at, away: row.away }).collect();
+    let busy: Vec<Busy> = sql::busy(call, &ids, around)
+        .await?
+        .iter()
+        .map(|row| Busy { start: row.starts_at, end: row.ends_at, away: row.away })
+        .collect();
     let zone = zone(call, book)?;
     let search = FreeSearch {
         from: from.max(call.store.clock().now()),
@@ -79,7 +86,8 @@ pub(super) async fn free(call: &ToolCall, book: &Book) -> Result<Value, ToolErro
     };
     let limit = usize::try_from(call.args.get("limit").and_then(Value::as_u64).unwrap_or(10)).unwrap_or(10);
     let slots = free_slots(&busy, &search, limit);
-    let slots = slots.iter().map(|slot| json!({"start_at": shown(slot.start, &zone.tz), "end_at": shown(slot.end, &zone.tz)}));
+    let slots =
+        slots.iter().map(|slot| json!({"start_at": shown(slot.start, &zone.tz), "end_at": shown(slot.end, &zone.tz)}));
     Ok(json!({"slots": slots.collect::<Vec<_>>()}))
 }
 
@@ -99,7 +107,8 @@ fn hours(call: &ToolCall) -> Result<Option<DayHours>, ToolError> {
         "sat" => Weekday::Saturday,
         _ => Weekday::Sunday,
     };
-    let words: Vec<&str> = if all.is_empty() { super::definitions::DAYS.to_vec() } else { all.iter().map(String::as_str).collect() };
+    let words: Vec<&str> =
+        if all.is_empty() { super::definitions::DAYS.to_vec() } else { all.iter().map(String::as_str).collect() };
     Ok(Some(DayHours { from, to, days: words.into_iter().map(of).collect() }))
 }
 
@@ -109,7 +118,7 @@ pub(super) async fn status(call: &ToolCall, book: &Book) -> Result<Value, ToolEr
         // Nobody else has a local calendar, so it is always as it should be.
         let state = if source.provider == "local" { "local" } else if source.error.is_some() { "failed" } else { "synced" };
         json!({"calendar_id": source.name, "provider": source.provider, "state": state,
-               "synced_at": source.synced_at.map(|at| at.to_string()), "error": source.error})
+               "interval_minutes": (source.provider != "local").then_some(book.interval_minutes), "synced_at": source.synced_at.map(|at| at.to_string()), "error": source.error})
     });
     Ok(json!({"calendars": all.collect::<Vec<_>>()}))
 }

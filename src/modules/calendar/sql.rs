@@ -55,7 +55,13 @@ pub(super) struct Written<'a> {
 }
 
 /// Makes the calendars that a butler's settings name, in their order, and lets it see them and no others. As the house.
-pub(super) async fn open(lease: &mut Lease, butler: &str, provider: &str, zone: &str, names: &[String]) -> Result<(), StoreError> {
+pub(super) async fn open(
+    lease: &mut Lease,
+    butler: &str,
+    provider: &str,
+    zone: &str,
+    names: &[String],
+) -> Result<(), StoreError> {
     let sql = "WITH named AS (SELECT name, place::int FROM unnest($4::text[]) WITH ORDINALITY n (name, place)),
                     made AS (INSERT INTO shared.calendar_sources (name, provider, time_zone) SELECT name, $2, $3 FROM named
                              ON CONFLICT (tenant_id, name) DO NOTHING RETURNING id, name),
@@ -73,7 +79,12 @@ pub(super) async fn open(lease: &mut Lease, butler: &str, provider: &str, zone: 
 }
 
 /// Repeating events that are not laid out for all of this time. As the house: nothing of them is shown by it.
-pub(super) async fn unprojected(lease: &mut Lease, butler: &str, from: Timestamp, to: Timestamp) -> Result<Vec<EventRow>, StoreError> {
+pub(super) async fn unprojected(
+    lease: &mut Lease,
+    butler: &str,
+    from: Timestamp,
+    to: Timestamp,
+) -> Result<Vec<EventRow>, StoreError> {
     let sql = "SELECT e.id, e.source, e.ics, e.revision FROM shared.calendar_events e
                JOIN shared.calendar_readers r USING (tenant_id, source)
                WHERE e.tenant_id = shared.tenant() AND r.butler = $1 AND e.repeats
@@ -83,7 +94,12 @@ pub(super) async fn unprojected(lease: &mut Lease, butler: &str, from: Timestamp
 }
 
 /// Lays an event out, as it was looked at. As the house.
-pub(super) async fn project(lease: &mut Lease, event: &EventRow, window: (Timestamp, Timestamp), instances: &Value) -> Result<(), StoreError> {
+pub(super) async fn project(
+    lease: &mut Lease,
+    event: &EventRow,
+    window: (Timestamp, Timestamp),
+    instances: &Value,
+) -> Result<(), StoreError> {
     let sql = "SELECT shared.calendar_project(e.id, $3, $4, $5) FROM shared.calendar_events e
                WHERE e.tenant_id = shared.tenant() AND e.id = $1 AND e.revision = $2";
     let done = lease.query(sql, &[&event.id, &event.revision, &window.0, &window.1, instances]).await;
@@ -107,7 +123,12 @@ pub(super) async fn sources(call: &ToolCall) -> Result<Vec<SourceRow>, ToolError
 }
 
 /// What takes place in a window, by its start.
-pub(super) async fn listed(call: &ToolCall, sources: &[Uuid], window: (Timestamp, Timestamp), limit: i64) -> Result<Vec<Value>, ToolError> {
+pub(super) async fn listed(
+    call: &ToolCall,
+    sources: &[Uuid],
+    window: (Timestamp, Timestamp),
+    limit: i64,
+) -> Result<Vec<Value>, ToolError> {
     let sql = "SELECT i.event, i.shown, s.name FROM shared.calendar_instances i JOIN shared.calendar_sources s ON s.id = i.source
                WHERE i.source = ANY ($1) AND i.starts_at < $3 AND (i.starts_at >= $4 OR i.long)
                  AND (i.ends_at > $2 OR i.starts_at = i.ends_at AND i.starts_at >= $2)
@@ -123,7 +144,11 @@ pub(super) async fn listed(call: &ToolCall, sources: &[Uuid], window: (Timestamp
 }
 
 /// What is taken in a window.
-pub(super) async fn busy(call: &ToolCall, sources: &[Uuid], window: (Timestamp, Timestamp)) -> Result<Vec<BusyRow>, ToolError> {
+pub(super) async fn busy(
+    call: &ToolCall,
+    sources: &[Uuid],
+    window: (Timestamp, Timestamp),
+) -> Result<Vec<BusyRow>, ToolError> {
     let sql = "SELECT i.event, i.starts_at, i.ends_at, i.away, i.shown FROM shared.calendar_instances i
                WHERE i.source = ANY ($1) AND i.busy AND i.starts_at < $3 AND (i.starts_at >= $4 OR i.long) AND i.ends_at > $2
                ORDER BY i.starts_at LIMIT 20000";
@@ -152,7 +177,20 @@ pub(super) async fn event(call: &ToolCall, id: Uuid) -> Result<Option<EventRow>,
 pub(super) async fn put(tx: &mut EffectTx<'_, '_>, new: &Written<'_>) -> Result<bool, ToolError> {
     let sql = "SELECT shared.calendar_put($1, $2, $3, $4, $5, $6, $7, $8, $9) AS revision";
     let row = tx
-        .query_opt(sql, &[&new.id, &new.source, &new.uid, &new.ics, &new.repeats, &new.seen, &new.window.0, &new.window.1, &new.instances])
+        .query_opt(
+            sql,
+            &[
+                &new.id,
+                &new.source,
+                &new.uid,
+                &new.ics,
+                &new.repeats,
+                &new.seen,
+                &new.window.0,
+                &new.window.1,
+                &new.instances,
+            ],
+        )
         .await?;
     Ok(row.is_some_and(|row| row.get::<_, Option<i64>>("revision").is_some()))
 }
@@ -170,7 +208,14 @@ pub(super) async fn done(call: &ToolCall, key: &str) -> Result<Option<(Vec<u8>, 
 }
 
 /// Notes what was done under a key. `false`: it is there already.
-pub(super) async fn note(tx: &mut EffectTx<'_, '_>, key: &str, action: &str, hash: &[u8], result: &Value) -> Result<bool, ToolError> {
-    let row = tx.query_opt("SELECT shared.calendar_done($1, $2, $3, $4) AS fresh", &[&key, &action, &hash, result]).await?;
+pub(super) async fn note(
+    tx: &mut EffectTx<'_, '_>,
+    key: &str,
+    action: &str,
+    hash: &[u8],
+    result: &Value,
+) -> Result<bool, ToolError> {
+    let row =
+        tx.query_opt("SELECT shared.calendar_done($1, $2, $3, $4) AS fresh", &[&key, &action, &hash, result]).await?;
     Ok(row.is_some_and(|row| row.get("fresh")))
 }

@@ -34,7 +34,8 @@ async fn earlier(call: &ToolCall) -> Result<Option<Value>, ToolError> {
     match sql::done(call, key).await? {
         Some((known, result)) if known == hash(call) => Ok(Some(result)),
         Some(_) => {
-            let why = format!("request_id {key} was used for another call already. Nothing was changed; use a new one.");
+            let why =
+                format!("request_id {key} was used for another call already. Nothing was changed; use a new one.");
             Err(ToolError::refused("key_used", why))
         }
         None => Ok(None),
@@ -79,7 +80,10 @@ async fn take(
     if let Some(key) = call.text("request_id")
         && !sql::note(tx, key, &call.def.name, &hash(call), result).await?
     {
-        return Err(ToolError::refused("changed", "The same call is at work already. Look at its result, or call again."));
+        return Err(ToolError::refused(
+            "changed",
+            "The same call is at work already. Look at its result, or call again.",
+        ));
     }
     Ok(())
 }
@@ -127,11 +131,17 @@ pub(super) async fn change_event(call: &ToolCall, book: &Book) -> Result<Value, 
 }
 
 /// Makes a change of an event, in its scope.
-async fn edit(call: &ToolCall, book: &Book, (row, object): (EventRow, Object), (scope, change, moved): (Scope, Change, bool)) -> Result<Value, ToolError> {
+async fn edit(
+    call: &ToolCall,
+    book: &Book,
+    (row, object): (EventRow, Object),
+    (scope, change, moved): (Scope, Change, bool),
+) -> Result<Value, ToolError> {
     let (now, home) = (call.store.clock().now(), book.home());
     let fresh = Uuid::now_v7();
     let at = instance(call, book)?;
-    let edited = update(&object, scope, at.as_ref(), &change, (now, home, &format!("{fresh}@butlerd"))).map_err(refused)?;
+    let edited =
+        update(&object, scope, at.as_ref(), &change, (now, home, &format!("{fresh}@butlerd"))).map_err(refused)?;
     let Edited { object: before, following } = edited;
     let Some(before) = before else { return Err(changed_meanwhile()) };
     let new = following.as_ref().unwrap_or(&before);
@@ -178,7 +188,10 @@ pub(super) async fn add_attendees(call: &ToolCall, book: &Book) -> Result<Value,
     let mut attendees = object.main().attendees.clone();
     for email in texts(call, "attendees") {
         if !email.contains('@') || email.chars().any(|c| c.is_whitespace() || c.is_control()) {
-            return Err(ToolError::refused("invalid_value", format!("{email} is not a mail address. Nothing was changed.")));
+            return Err(ToolError::refused(
+                "invalid_value",
+                format!("{email} is not a mail address. Nothing was changed."),
+            ));
         }
         if !attendees.iter().any(|known| known.email.eq_ignore_ascii_case(&email)) {
             attendees.push(Attendee { email, name: None, answer: None, optional });

@@ -1,0 +1,193 @@
+//! A butler's own events in its calendar: schedules that calendars show. There is no second scheduler behind them.
+
+use std::sync::{Arc, OnceLock};
+
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::actor::Scheduler;
+use super::edit::{change, make};
+use super::fields::{Fields, wrong};
+use super::sql::{self, TaskRow};
+use super::target::{Target, unknown};
+use base::TenantId;
+use tools::{Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
+
+/// Times of one schedule that a list shows.
+const MOST_TIMES: usize = 100;
+
+/// What stands in `calendar_event_id` of a schedule that is an event of its butler's.
+const OWN: &str = "butler";
+
+/// `calendar_create|update|delete|toggle_butler_event`, for butlers that have a calendar.
+pub fn calendar_event_tools(schedules: &Scheduler) -> Vec<Tool> {
+    static DEFS: OnceLock<Vec<Arc<Definition>>> = OnceLock::new();
+    let defs = DEFS.get_or_init(definitions);
+    macro_rules! with {
+        ($f:ident) => {{
+            let schedules = schedules.clone();
+            handler(move |call| $f(call, schedules.clone()))
+        }};
+    }
+    let handlers = [with!(create), with!(update), with!(delete), with!(toggle)];
+    defs.iter().zip(handlers).map(|(d, h)| Tool::new(d, h)).collect()
+}
+
+fn definitions() -> Vec<Arc<Definition>> {
+    let define = |name: &str, description: &str, properties: Value, required: Value, meta: Meta| {
+        let schema =
+            json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
+        Arc::new(Definition::new(name, description, schema, meta).expect("a schema in the source is right"))
+    };
+    let text = |about: &str| json!({"type": "string", "description": about});
+    let time = |about: &str| json!({"type": "string", "format": "date-time", "description": about});
+    let id = json!({"type": "string", "format": "uuid", "description": "Id of the event, from calendar_list_events or schedule_list"});
+    let mut fields = json!({
+        "title": {"type": "string", "minLength": 1, "maxLength": 100, "description": "How the calendar shows it"},
+        "prompt": text("What you are to do then"),
+        "start_at": text("When, once; with cron the first time: 2026-12-24T18:00, tomorrow 9:00"),
+        "cron": text("When it comes again and again: minute hour day month weekday, as 0 8 * * 1-5"),
+        "timezone": text("IANA name; the owner's zone by default"),
+        "end_at": time("When it ends in the calendar"),
+        "until_at": time("Not after this"),
+    });
+    let created = fields.clone();
+    fields["event_id"] = id.clone();
+    let switched = json!({"event_id": id, "enabled": {"type": "boolean"}});
+    vec![
+        define(
+            "calendar_create_butler_event",
+            "Put an event of your own into the calendar: at its time you get a session with its prompt.",
+            created,
+            json!(["title", "prompt"]),
+            Meta::write(Effect::Once),
+        ),
+        define(
+            "calendar_update_butler_event",
+            "Change an event of your own. Only what is given changes.",
+            fields,
+            json!(["event_id"]),
+            Meta { reads_private: true, ..Meta::write(Effect::Idempotent) },
+        ),
+        define(
+            "calendar_delete_butler_event",
+            "Take an event of your own away.",
+            json!({"event_id": switched["event_id"]}),
+            json!(["event_id"]),
+            Meta { destructive: true, ..Meta::write(Effect::Idempotent) },
+        ),
+        define(
+            "calendar_toggle_butler_event",
+            "Switch an event of your own on or off.",
+            switched,
+            json!(["event_id", "enabled"]),
+            Meta { reads_private: true, ..Meta::write(Effect::Idempotent) },
+        ),
+    ]
+}
+
+#[derive(Deserialize)]
+struct Event {
+    event_id: Option<Uuid>,
+    title: Option<String>,
+    prompt: Option<String>,
+    start_at: Option<String>,
+    cron: Option<String>,
+    timezone: Option<String>,
+    end_at: Option<Timestamp>,
+    until_at: Option<Timestamp>,
+    enabled: Option<bool>,
+}
+
+impl Event {
+    fn fields(self) -> Result<Fields, ToolError> {
+        let (at, start_at) = match (&self.cron, self.start_at) {
+            (None, at) => (at, None),
+            (Some(_), None) => (None, None),
+            (Some(_), Some(start)) => {
+                let start = start.parse::<Timestamp>();
+                let why = "With cron, start_at is a time with an offset, as 2026-12-24T18:00:00+01:00.";
+                (None, Some(start.map_err(|_| wrong(why))?))
+            }
+        };
+        Ok(Fields {
+            target: self.event_id.map(Target::of).unwrap_or_default(),
+            name: self.title.clone(),
+            display_title: self.title,
+            prompt: self.prompt,
+            cron: self.cron,
+            timezone: self.timezone,
+            at,
+            start_at,
+            end_at: self.end_at,
+            until_at: self.until_at,
+            enabled: self.enabled,
+            ..Fields::default()
+        })
+    }
+}
+
+/// An event as calendars show it, at one of its times.
+fn shown(task: &TaskRow, at: Option<Timestamp>) -> Value {
+    json!({"event_id": task.id, "title": task.display_title.as_ref().unwrap_or(&task.name), "calendar_id": null,
+           "butler_event": true, "start_at": at.map(|at| at.to_string()), "end_at": task.end_at.map(|at| at.to_string()),
+           "recurring": task.run_at.is_none(), "enabled": task.enabled && task.paused_at.is_none(), "cron": task.cron})
+}
+
+fn answer(task: &TaskRow, status: &str) -> Value {
+    let mut answer = shown(task, task.next_run_at);
+    answer["status"] = json!(status);
+    answer
+}
+
+async fn create(call: ToolCall, schedules: Scheduler) -> Result<Value, ToolError> {
+    let mut fields = call.parse::<Event>()?.fields()?;
+    fields.calendar_event_id = Some(OWN.to_owned());
+    Ok(answer(&make(&call, &schedules, fields).await?, "created"))
+}
+
+/// The schedule that a call means, if it is an event.
+async fn own(call: &ToolCall) -> Result<Uuid, ToolError> {
+    let id = call.parse::<Event>()?.event_id.unwrap_or_default();
+    let tasks = sql::listed(call).await?;
+    let known = tasks.iter().any(|row| row.id == id && row.calendar_event_id.is_some());
+    if known { Ok(id) } else { Err(unknown(id)) }
+}
+
+async fn update(call: ToolCall, schedules: Scheduler) -> Result<Value, ToolError> {
+    own(&call).await?;
+    let fields = call.parse::<Event>()?.fields()?;
+    Ok(answer(&change(&call, &schedules, fields).await?, "updated"))
+}
+
+async fn toggle(call: ToolCall, schedules: Scheduler) -> Result<Value, ToolError> {
+    update(call, schedules).await
+}
+
+async fn delete(call: ToolCall, schedules: Scheduler) -> Result<Value, ToolError> {
+    let id = own(&call).await?;
+    sql::delete(&call, id).await?;
+    schedules.wake();
+    Ok(json!({"event_id": id, "status": "deleted"}))
+}
+
+/// The butler's own events of a time, for whoever shows its calendar.
+pub async fn butler_events(call: &ToolCall, from: Timestamp, to: Timestamp) -> Result<Vec<Value>, ToolError> {
+    let mut found = Vec::new();
+    for task in sql::listed(call).await? {
+        let tenant: &TenantId = &call.context().tenant_id;
+        if task.calendar_event_id.is_none() || task.tenant_id != tenant.as_str() {
+            continue;
+        }
+        let Ok(times) = task.timing().times(std::time::Duration::ZERO) else { continue };
+        let mut after = from.saturating_sub(jiff::SignedDuration::from_secs(1)).unwrap_or(from);
+        for _ in 0..MOST_TIMES {
+            let Some(at) = times.next(after).filter(|at| *at < to) else { break };
+            found.push(shown(&task, Some(at)));
+            after = at;
+        }
+    }
+    Ok(found)
+}
