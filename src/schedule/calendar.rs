@@ -55,6 +55,7 @@ fn definitions() -> Vec<Arc<Definition>> {
     });
     let created = fields.clone();
     fields["event_id"] = id.clone();
+    fields["enabled"] = json!({"type": "boolean", "description": "false switches it off"});
     let switched = json!({"event_id": id, "enabled": {"type": "boolean"}});
     vec![
         define(

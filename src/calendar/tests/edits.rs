@@ -43,7 +43,12 @@ fn what_an_edit_does_not_touch_stays_byte_for_byte() {
     let change = Change { title: Some("Sit; down".to_owned()), ..Change::default() };
     let edited = changed(&object, Scope::Series, None, &change).object.expect("it is there");
     let text = String::from_utf8(edited.write()).expect("UTF-8");
-    for kept in ["X-WR-CALNAME;X-ODD=\"a;b\":Work\r\n", "X-THEIRS;P=1:keep \r\n me\r\n", "TRIGGER:-PT10M\r\nACTION:AUDIO\r\n", "TZID:Mitteleuropa\r\n"] {
+    for kept in [
+        "X-WR-CALNAME;X-ODD=\"a;b\":Work\r\n",
+        "X-THEIRS;P=1:keep \r\n me\r\n",
+        "TRIGGER:-PT10M\r\nACTION:AUDIO\r\n",
+        "TZID:Mitteleuropa\r\n",
+    ] {
         assert!(text.contains(kept), "{kept}: {text}");
     }
     assert!(text.contains("SUMMARY:Sit\\; down\r\n") && text.contains("SUMMARY:Later\r\n"), "{text}");
@@ -79,7 +84,9 @@ fn one_instance_the_rest_or_all_is_changed() {
 #[test]
 fn one_instance_the_rest_or_all_is_removed() {
     let object = Object::read(SERIES.as_bytes()).expect("an event");
-    let gone = |scope, day: Option<&str>| remove(&object, scope, day.map(at).as_ref(), now(), &home()).expect("an edit").object;
+    let gone = |scope, day: Option<&str>| {
+        remove(&object, scope, day.map(at).as_ref(), now(), &home()).expect("an edit").object
+    };
     assert!(gone(Scope::Series, None).is_none());
     let one = gone(Scope::This, Some("2026-03-30")).expect("it is there");
     assert_eq!(starts(&one), ["03-26T09:00", "03-28T09:00", "03-29T09:00", "03-31T09:00"]);
