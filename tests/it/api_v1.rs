@@ -173,7 +173,7 @@ async fn what_is_wrong_is_a_problem_and_what_is_known_is_not_sent_again() {
         (200, &tag, &length)
     );
     let rule = json!({"kind": "sender_domain", "pattern": "spam.example", "action": "skip"});
-    daemon.mcp("switchboard").ok("triage_rule_create", rule).await;
+    daemon.mcp("switchboard").ok("triage_rule_add", rule).await;
     let changed = http().get(&at).bearer_auth(&own).header("if-none-match", &tag).send().await.expect("an answer");
     assert_eq!(changed.status(), 200);
 }
