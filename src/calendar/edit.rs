@@ -428,6 +428,22 @@ fn split_rule(
 }
 
 impl Object {
+    /// A new event.
+    pub fn create(uid: &str, change: &Change, now: Timestamp, home: &TimeZone) -> Result<Self, CalendarError> {
+        let (Some(start), Some(_)) = (&change.start, &change.title) else {
+            return Err(CalendarError::Missing(if change.start.is_none() { "start" } else { "title" }));
+        };
+        let mut root = Component::new("VCALENDAR");
+        root.nodes.push(Node::Line(Line::new("VERSION", "2.0")));
+        root.nodes.push(Node::Line(Line::new("PRODID", "-//butlerd//calendar//EN")));
+        let mut event = Component::new("VEVENT");
+        event.nodes.push(Node::Line(Line::new("UID", uid)));
+        event.nodes.push(Node::Line(start.line("DTSTART")));
+        change.apply(&mut event, now, home)?;
+        root.nodes.push(Node::Component(event));
+        Self::of(root)
+    }
+
     /// Whether nothing of the series takes place any more in this window.
     pub fn is_empty(&self, window: Window, home: &TimeZone) -> Result<bool, CalendarError> {
         Ok(self.instances(window, home)?.is_empty())

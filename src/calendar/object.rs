@@ -1,11 +1,9 @@
 //! What a calendar keeps under one UID: an event and its exceptions.
 
 use calcard::icalendar::ICalendar;
-use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use crate::edit::Change;
-use crate::text::{self, Component, Line, Node};
+use crate::text::{self, Component, Node};
 use crate::{CalendarError, Event, When, Zone};
 
 const MAX_EVENTS: usize = 1_000;
@@ -40,22 +38,6 @@ impl Object {
             return Err(CalendarError::NotCalendar("it has events of several UIDs".to_owned()));
         }
         Ok(Self { root, events })
-    }
-
-    /// A new event.
-    pub fn create(uid: &str, change: &Change, now: Timestamp, home: &TimeZone) -> Result<Self, CalendarError> {
-        let (Some(start), Some(_)) = (&change.start, &change.title) else {
-            return Err(CalendarError::Missing(if change.start.is_none() { "start" } else { "title" }));
-        };
-        let mut root = Component::new("VCALENDAR");
-        root.nodes.push(Node::Line(Line::new("VERSION", "2.0")));
-        root.nodes.push(Node::Line(Line::new("PRODID", "-//butlerd//calendar//EN")));
-        let mut event = Component::new("VEVENT");
-        event.nodes.push(Node::Line(Line::new("UID", uid)));
-        event.nodes.push(Node::Line(start.line("DTSTART")));
-        change.apply(&mut event, now, home)?;
-        root.nodes.push(Node::Component(event));
-        Self::of(root)
     }
 
     /// The text, for a server or a file.

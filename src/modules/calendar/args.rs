@@ -9,6 +9,9 @@ use super::book::{Book, refused};
 use ::tools::{ToolCall, ToolError};
 use calendar::{Change, Rule, Scope, When, Zone};
 
+/// Weekdays as calls name them.
+pub(super) const DAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
+
 fn no_time(name: &str, given: &str) -> ToolError {
     let why = format!(
         "{name} is not a time: {given}. Write a day as 2026-11-24, or a time as 2026-11-24T09:00, with or without an offset."

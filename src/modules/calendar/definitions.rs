@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::args::DAYS;
 use super::book::Book;
 use super::{reads, writes};
 use crate::contract::ModuleError;
@@ -23,7 +24,6 @@ pub(super) const NAMES: [&str; 11] = [
     "calendar_sync_status",
     "calendar_force_sync",
 ];
-pub(super) const DAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
 
 fn text(about: &str, most: u32) -> Value {
     json!({"type": "string", "maxLength": most, "description": about})

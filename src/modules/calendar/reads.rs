@@ -108,7 +108,7 @@ fn hours(call: &ToolCall) -> Result<Option<DayHours>, ToolError> {
         _ => Weekday::Sunday,
     };
     let words: Vec<&str> =
-        if all.is_empty() { super::definitions::DAYS.to_vec() } else { all.iter().map(String::as_str).collect() };
+        if all.is_empty() { super::args::DAYS.to_vec() } else { all.iter().map(String::as_str).collect() };
     Ok(Some(DayHours { from, to, days: words.into_iter().map(of).collect() }))
 }
 
