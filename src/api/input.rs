@@ -101,16 +101,16 @@ impl Input {
     }
 }
 
-/// A word as what its schema schema_kinds. One that is none stays a text, which the schema refuses.
+/// A word as what its schema takes. One that is none stays a text, which the schema refuses.
 fn typed(schema: &Value, word: String) -> Value {
-    let schema_kinds = |kind: &str| {
+    let takes = |kind: &str| {
         schema["type"] == kind || schema["type"].as_array().is_some_and(|all| all.iter().any(|one| one == kind))
     };
     let plain = |word: &str| word.trim_start_matches('-').bytes().all(|b| b.is_ascii_digit());
     match word.as_str() {
-        "true" if schema_kinds("boolean") => Value::Bool(true),
-        "false" if schema_kinds("boolean") => Value::Bool(false),
-        number if schema_kinds("integer") && plain(number) => number.parse::<i64>().map_or(Value::String(word), Value::from),
+        "true" if takes("boolean") => Value::Bool(true),
+        "false" if takes("boolean") => Value::Bool(false),
+        number if takes("integer") && plain(number) => number.parse::<i64>().map_or(Value::String(word), Value::from),
         _ => Value::String(word),
     }
 }
