@@ -183,14 +183,16 @@ async fn pages_of_a_list_have_each_session_once() {
     let model = model(json!([{"when": "good morning", "steps": [{"say": "Good morning."}]}])).await;
     let household = Household::with_model(&model);
     let daemon = household.start().await;
-    daemon.mcp("health").ok("trigger", json!({"prompt": "good morning"})).await;
+    for butler in ["health", "general"] {
+        daemon.mcp(butler).ok("trigger", json!({"prompt": "good morning"})).await;
+    }
     let db = household.owner().await;
     // Of each second three, in two butlers, so that pages end among rows of one time.
-    for (butler, many) in [("health", 59), ("general", 60)] {
+    for (butler, many) in [("health", 59), ("general", 59)] {
         let sql = format!(
             "INSERT INTO {butler}.sessions SELECT (jsonb_populate_record(NULL::{butler}.sessions, to_jsonb(s) || jsonb_build_object(
                  'id', gen_random_uuid(), 'queued_at', s.queued_at - make_interval(secs => n / 3)))).*
-             FROM (SELECT * FROM health.sessions ORDER BY queued_at DESC LIMIT 1) s, generate_series(3, $1::int + 2) n"
+             FROM (SELECT * FROM {butler}.sessions ORDER BY queued_at DESC LIMIT 1) s, generate_series(3, $1::int + 2) n"
         );
         db.execute(&sql, &[&many]).await.expect("rows");
     }
