@@ -235,6 +235,9 @@ fn update_series(object: &mut Object, change: &Change, now: Timestamp, home: &Ti
     let master = object.master().unwrap_or(0);
     let old = object.events[master].clone();
     let mut change = change.clone();
+    if let (Some(start), None, Some(rule)) = (&change.start, &change.rule, &old.rule) {
+        series_may_move(object, rule, (&old.start, start))?;
+    }
     // A new start alone keeps the length.
     if let (Some(start), None) = (&change.start, &change.end) {
         change.end = Some(match (start.is_date(), old.start.is_date()) {
@@ -256,6 +259,24 @@ fn update_series(object: &mut Object, change: &Change, now: Timestamp, home: &Ti
     *object = Object::of(object.root.clone())?;
     if change.rule.is_some() {
         drop_lost_exceptions(object, home)?;
+    }
+    Ok(())
+}
+
+/// A rule that names its days, and exceptions of whole days or of times, don't go along with every move: guessed wrong, what
+/// was taken away would be back.
+fn series_may_move(object: &Object, rule: &Rule, (old, new): (&When, &When)) -> Result<(), CalendarError> {
+    let named = !(rule.days.is_empty() && rule.month_days.is_empty() && rule.year_days.is_empty())
+        || !(rule.weeks.is_empty() && rule.months.is_empty() && rule.hours.is_empty());
+    if named && old.local() != new.local() {
+        let why = "it names its own days or hours, so it would not follow the new start; give the new rule as well";
+        return Err(CalendarError::rule(&rule.text, why));
+    }
+    let exceptions =
+        object.events.len() > 1 || object.events.iter().any(|e| !(e.except.is_empty() && e.extra.is_empty()));
+    if exceptions && old.is_date() != new.is_date() {
+        let why = "single instances of it were changed or taken away, and a day is no time; make a new event instead";
+        return Err(CalendarError::rule(&rule.text, why));
     }
     Ok(())
 }

@@ -13,6 +13,8 @@ use crate::{CalendarError, When};
 const MAX_INTERVAL: i32 = 1_000;
 pub(crate) const MAX_COUNT: u32 = 10_000;
 const MAX_TEXT: usize = 1_000;
+/// Hourly at the most often, by whatever parts: what a period is made of bounds what a walk through it costs.
+const MAX_A_DAY: usize = 24;
 
 /// How often a rule begins anew.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -144,6 +146,10 @@ impl Rule {
         let numbered = self.days.iter().any(|(nth, _)| *nth != 0);
         let by = self.seconds.len() + self.minutes.len() + self.hours.len() + self.days.len() + self.month_days.len();
         let by = by + self.year_days.len() + self.weeks.len() + self.months.len();
+        let times = |all: &Vec<i32>| all.len().max(1);
+        let within_hour = times(&self.minutes) * times(&self.seconds);
+        let a_day = within_hour * if self.frequency == Frequency::Hourly { 24 } else { times(&self.hours) };
+        forbid(a_day > MAX_A_DAY, "events repeat at most 24 times a day")?;
         forbid(self.count.is_some() && self.until.is_some(), "COUNT and UNTIL can't stand together")?;
         forbid(numbered && !matches!(self.frequency, Monthly | Yearly), "a numbered BYDAY needs MONTHLY or YEARLY")?;
         forbid(numbered && !self.weeks.is_empty(), "a numbered BYDAY can't stand with BYWEEKNO")?;
@@ -262,6 +268,9 @@ mod tests {
             "FREQ=DAILY;RSCALE=HEBREW",
             "FREQ=DAILY;X",
             "FREQ=DAILY;UNTIL=2026",
+            "FREQ=HOURLY;BYMINUTE=0,30",
+            "FREQ=DAILY;BYHOUR=0,1,2,3,4;BYMINUTE=0,10,20,30,40",
+            "FREQ=YEARLY;BYDAY=MO,TU,WE,TH,FR,SA,SU;BYMINUTE=0,1,2,3,4;BYSECOND=0,1,2,3,4",
         ] {
             let seen = bad.parse::<Rule>();
             assert!(seen.is_err(), "{bad}: {seen:?}");

@@ -185,6 +185,12 @@ impl ToolCall {
         Ok(self.store.lease(self.context()).await?.telling(&self.seen))
     }
 
+    /// As [`ToolCall::lease`], for writing what the call was shown before: its rows carry the label of all that on.
+    pub async fn lease_of_shown(&self) -> Result<Lease, ToolError> {
+        let context = self.context().clone().joined(&self.seen.label());
+        Ok(self.store.lease(&context).await?.telling(&self.seen))
+    }
+
     /// Reads rows.
     pub async fn query(&self, sql: &str, params: Params<'_>) -> Result<Vec<Row>, ToolError> {
         Ok(self.lease().await?.read(sql, params).await.map_err(StoreError::query("reading"))?)

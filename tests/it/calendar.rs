@@ -144,7 +144,12 @@ async fn an_event_that_overlaps_another_is_answered_by_the_policy() {
     let both = butler.ok("calendar_create_event", there.clone()).await;
     assert_eq!((&both["status"], &both["overlaps"][0]["title"]), (&json!("created"), &json!("Second")), "{both}");
     there["conflict_policy"] = json!("fail");
-    assert_eq!(butler.ok("calendar_create_event", there).await["code"], "conflict");
+    assert_eq!(butler.ok("calendar_create_event", there.clone()).await["code"], "conflict");
+    // What is cancelled takes no time, until it is confirmed.
+    there["status"] = json!("cancelled");
+    let id = butler.ok("calendar_create_event", there).await["event_id"].clone();
+    let confirmed = json!({"event_id": id, "status": "confirmed", "conflict_policy": "fail"});
+    assert_eq!(butler.ok("calendar_update_event", confirmed).await["code"], "conflict");
     // What only touches is no conflict.
     assert_eq!(butler.ok("calendar_create_event", event("Third", "2027-03-10T12:00")).await["status"], "created");
     let slots = json!({"duration_minutes": 60, "search_start": "2027-03-10", "search_end": "2027-03-11", "day_from": "08:30",
@@ -245,6 +250,23 @@ async fn a_strangers_text_stays_one_wherever_it_is_read() {
     )
     .await
     .expect("labels");
+    // The second half of a stranger's series is a stranger's, and so is what is kept of the call.
+    let weekly = json!({"title": "Weekly offer", "start_at": "2028-01-03T09:00", "recurrence_rule": "FREQ=WEEKLY"});
+    let series = butler.ok("calendar_create_event", weekly).await["event_id"].clone();
+    let id: uuid::Uuid = series.as_str().expect("an id").parse().expect("an id");
+    for table in
+        ["calendar_events SET trust = 'stranger' WHERE id", "calendar_instances SET trust = 'stranger' WHERE event"]
+    {
+        db.execute(&format!("UPDATE shared.{table} = $1"), &[&id]).await.expect("labels");
+    }
+    let split = json!({"event_id": id, "recurrence_scope": "following", "instance_start_at": "2028-02-07T09:00",
+                       "location": "Hall", "request_id": "split"});
+    let made = butler.ok("calendar_update_event", split).await;
+    assert_eq!(made["split_from"], json!(id), "{made}");
+    let labels = "SELECT string_agg(DISTINCT trust, ' ') FROM (
+        SELECT trust FROM shared.calendar_events UNION ALL SELECT trust FROM shared.calendar_instances
+        UNION ALL SELECT trust FROM shared.calendar_actions WHERE key = 'split') rows";
+    assert_eq!(db.query_one(labels, &[]).await.expect("labels").get::<_, String>(0), "stranger");
     let ran = butler.ok("trigger", json!({"prompt": "look at march"})).await;
     assert_eq!(ran["success"], true, "{ran}");
     let id: uuid::Uuid = ran["session_id"].as_str().expect("an id").parse().expect("an id");

@@ -101,3 +101,20 @@ fn a_new_rule_leaves_no_exceptions_of_the_old_one_behind() {
     let edited = changed(&object, Scope::Series, None, &Change { rule: Some(Some(rule)), ..Change::default() });
     assert_eq!(starts(&edited.object.expect("it is there")), ["03-26T09:00", "04-02T09:00"]);
 }
+
+#[test]
+fn a_series_that_names_its_days_moves_only_with_its_rule() {
+    let weekly = SERIES.replace("FREQ=DAILY;COUNT=6", "FREQ=WEEKLY;BYDAY=TH,FR;COUNT=6");
+    let object = Object::read(weekly.as_bytes()).expect("an event");
+    let later = Change { start: Some(at("2026-03-28")), ..Change::default() };
+    let refused = update(&object, Scope::Series, None, &later, (now(), &home(), "2@here"));
+    assert!(refused.expect_err("a move").to_string().contains("give the new rule as well"));
+    let with_rule = Change { rule: Some("FREQ=WEEKLY;BYDAY=SA;COUNT=3".parse().ok()), ..later };
+    let moved = changed(&object, Scope::Series, None, &with_rule).object.expect("a series");
+    assert_eq!(starts(&moved).first().map(String::as_str), Some("03-28T09:00"));
+    // A day is no time: what was taken away would be back.
+    let daily = Object::read(SERIES.as_bytes()).expect("an event");
+    let whole = Change { start: Some(When::Date("2026-03-26".parse().expect("a day"))), ..Change::default() };
+    let refused = update(&daily, Scope::Series, None, &whole, (now(), &home(), "2@here"));
+    assert!(refused.expect_err("a change of kind").to_string().contains("make a new event"));
+}

@@ -28,7 +28,6 @@ pub(super) struct Book {
     ahead: SignedDuration,
     pub policy: Policy,
     pub require_approval: bool,
-    pub interval_minutes: u32,
     /// Tenants whose calendars are open.
     opened: Mutex<BTreeSet<String>>,
 }
@@ -54,7 +53,6 @@ impl Book {
             ahead: SignedDuration::try_from(settings.sync.window.0).unwrap_or(BACK),
             policy: settings.conflicts.policy,
             require_approval: settings.conflicts.require_approval,
-            interval_minutes: settings.sync.interval_minutes,
             opened: Mutex::default(),
         })
     }
@@ -90,15 +88,23 @@ impl Book {
     /// Lays repeating events out for this time, where they are not yet.
     pub async fn cover(&self, tenant: &TenantId, from: Timestamp, to: Timestamp) -> Result<(), ToolError> {
         let mut lease = self.house.shared(tenant).await?;
-        for event in sql::unprojected(&mut lease, &self.butler, from, to).await? {
-            // One that can't be laid out stays as it is: the others are still shown.
-            let Ok(object) = Object::read(&event.ics) else { continue };
+        for (event, laid_out) in sql::unprojected(&mut lease, &self.butler, from, to).await? {
+            let object = match Object::read(&event.ics) {
+                Ok(object) => object,
+                Err(e) => {
+                    // The others are still shown.
+                    tracing::warn!(event = %event.id, error = %e, "an event of a calendar can't be read, so it is in no list");
+                    continue;
+                }
+            };
             let reach = (from.saturating_sub(BACK).unwrap_or(from), to.saturating_add(self.ahead).unwrap_or(to));
+            // Nothing is taken away under somebody who reads another time just now.
+            let reach = (reach.0.min(laid_out.0), reach.1.max(laid_out.1));
             let laid = self.laid_out(&object, reach).map(|laid| (reach, laid));
             let laid = laid.or_else(|_| self.laid_out(&object, (from, to)).map(|laid| ((from, to), laid)));
-            if let Ok((window, instances)) = laid {
-                sql::project(&mut lease, &event, window, &instances).await?;
-            }
+            // An answer without it would call its time free.
+            let (window, instances) = laid.map_err(refused)?;
+            sql::project(&mut lease, &event, window, &instances).await?;
         }
         Ok(())
     }

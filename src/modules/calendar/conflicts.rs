@@ -9,7 +9,7 @@ use super::args::shown;
 use super::book::{Book, refused};
 use super::{Policy, sql};
 use ::tools::{ToolCall, ToolError};
-use calendar::{Busy, DayHours, FreeSearch, Object, Slot, Status, Window, conflicts, suggestions};
+use calendar::{Busy, DayHours, Event, FreeSearch, Object, Slot, Status, Window, conflicts, suggestions};
 
 /// Of a repeating event, so much is looked at.
 const LOOKED_AT: SignedDuration = SignedDuration::from_hours(24 * 90);
@@ -47,22 +47,23 @@ fn policy(call: &ToolCall, book: &Book) -> Policy {
 
 /// Looks whether an event may be put where it is wanted. `own`: the event itself, which it never conflicts with.
 pub(super) async fn look(call: &ToolCall, book: &Book, object: &Object, own: &[Uuid]) -> Result<Way, ToolError> {
-    let main = object.main();
-    if !main.busy || main.status == Status::Cancelled {
+    let takes_time = |event: &Event| event.busy && event.status != Status::Cancelled;
+    if !object.events.iter().any(takes_time) {
         return Ok(Way::Free);
     }
+    let main = object.main();
     let (home, now) = (book.home(), call.store.clock().now());
     let start = main.start.instant(home).map_err(refused)?;
     let end = main.end.instant(home).map_err(refused)?.max(start);
-    let begin = start.max(now.min(start));
+    // Of a series that has run for years, what is ahead.
+    let begin = if object.repeats() { start.max(now) } else { start };
     let until = if object.repeats() { begin.saturating_add(LOOKED_AT).unwrap_or(end) } else { end };
     let window = Window::new(begin, until.max(begin.saturating_add(SignedDuration::from_secs(1)).unwrap_or(until)))
         .map_err(refused)?;
     let wanted = object.instances(window, home).map_err(refused)?;
-    let near = (
-        start.saturating_sub(AROUND).unwrap_or(start).min(now.max(start)),
-        until.max(end.saturating_add(AROUND).unwrap_or(end)),
-    );
+    let length = end.duration_since(start);
+    let (first, last) = (begin, begin.saturating_add(length).unwrap_or(begin));
+    let near = (first.saturating_sub(AROUND).unwrap_or(first), until.max(last.saturating_add(AROUND).unwrap_or(last)));
     book.cover(&call.context().tenant_id, near.0, near.1).await?;
     let sources: Vec<Uuid> = book.sources(call, &[]).await?.iter().map(|source| source.id).collect();
     let rows: Vec<_> =
@@ -70,7 +71,7 @@ pub(super) async fn look(call: &ToolCall, book: &Book, object: &Object, own: &[U
     let busy: Vec<Busy> =
         rows.iter().map(|row| Busy { start: row.starts_at, end: row.ends_at, away: row.away }).collect();
     let mut found = Vec::new();
-    for instance in &wanted {
+    for instance in wanted.iter().filter(|instance| takes_time(&object.events[instance.event])) {
         let slot = Slot {
             start: instance.start.instant(home).map_err(refused)?,
             end: instance.end.instant(home).map_err(refused)?,
@@ -105,7 +106,7 @@ pub(super) async fn look(call: &ToolCall, book: &Book, object: &Object, own: &[U
             Err(ToolError::refused("conflict", why))
         }
         Policy::Suggest => Ok(Way::Taken(json!({
-            "status": "conflict", "conflicts": told, "suggestions": free(book, &busy, (start, end), now, near),
+            "status": "conflict", "conflicts": told, "suggestions": free(book, &busy, (first, last), now, near),
             "message": "Nothing was changed: the time is taken. Take one of the suggestions, or call again with \
                         conflict_policy allow_overlap if it is meant so.",
         }))),

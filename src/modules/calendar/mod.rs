@@ -70,13 +70,10 @@ struct Conflicts {
     require_approval: bool,
 }
 
-/// `[modules.calendar.sync]`
+/// `[modules.calendar.sync]`. How often a provider is asked comes with the first provider that can be asked.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[schemars(transform = config::keys::<Self>)]
 struct Sync {
-    /// How often a provider is asked for changes. The provider `local` has nobody to ask.
-    #[schemars(range(min = 1, max = 1440), extend("default" = 15))]
-    interval_minutes: u32,
     /// How far ahead repeating events are laid out; who looks further ahead waits a moment longer.
     #[schemars(extend("default" = "400d"))]
     window: HumanDuration,

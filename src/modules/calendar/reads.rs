@@ -116,9 +116,15 @@ pub(super) async fn status(call: &ToolCall, book: &Book) -> Result<Value, ToolEr
     let sources = book.sources(call, &names(call)).await?;
     let all = sources.iter().map(|source| {
         // Nobody else has a local calendar, so it is always as it should be.
-        let state = if source.provider == "local" { "local" } else if source.error.is_some() { "failed" } else { "synced" };
+        let state = if source.provider == "local" {
+            "local"
+        } else if source.error.is_some() {
+            "failed"
+        } else {
+            "synced"
+        };
         json!({"calendar_id": source.name, "provider": source.provider, "state": state,
-               "interval_minutes": (source.provider != "local").then_some(book.interval_minutes), "synced_at": source.synced_at.map(|at| at.to_string()), "error": source.error})
+               "synced_at": source.synced_at.map(|at| at.to_string()), "error": source.error})
     });
     Ok(json!({"calendars": all.collect::<Vec<_>>()}))
 }

@@ -78,19 +78,20 @@ pub(super) async fn open(
     done.map(drop).map_err(StoreError::query("opening calendars"))
 }
 
-/// Repeating events that are not laid out for all of this time. As the house: nothing of them is shown by it.
+/// Repeating events that are not laid out for all of this time, each with the time that it is laid out for. As the house: nothing of them is shown by it.
 pub(super) async fn unprojected(
     lease: &mut Lease,
     butler: &str,
     from: Timestamp,
     to: Timestamp,
-) -> Result<Vec<EventRow>, StoreError> {
-    let sql = "SELECT e.id, e.source, e.ics, e.revision FROM shared.calendar_events e
+) -> Result<Vec<(EventRow, (Timestamp, Timestamp))>, StoreError> {
+    let sql = "SELECT e.id, e.source, e.ics, e.revision, e.projected_from, e.projected_to FROM shared.calendar_events e
                JOIN shared.calendar_readers r USING (tenant_id, source)
                WHERE e.tenant_id = shared.tenant() AND r.butler = $1 AND e.repeats
                  AND (e.projected_to < $3 OR e.projected_from > $2) ORDER BY e.id LIMIT 10000";
     let rows = lease.query(sql, &[&butler, &from, &to]).await.map_err(StoreError::query("looking for events"))?;
-    Ok(rows.iter().map(EventRow::of).collect())
+    let of = |row: &Row| (EventRow::of(row), (row.get("projected_from"), row.get("projected_to")));
+    Ok(rows.iter().map(of).collect())
 }
 
 /// Lays an event out, as it was looked at. As the house.
@@ -100,8 +101,9 @@ pub(super) async fn project(
     window: (Timestamp, Timestamp),
     instances: &Value,
 ) -> Result<(), StoreError> {
-    let sql = "SELECT shared.calendar_project(e.id, $3, $4, $5) FROM shared.calendar_events e
-               WHERE e.tenant_id = shared.tenant() AND e.id = $1 AND e.revision = $2";
+    // Locked first: else a version that is committed meanwhile would be laid out as the one before.
+    let sql = "SELECT shared.calendar_project(e.id, $3, $4, $5) FROM (SELECT id FROM shared.calendar_events
+               WHERE tenant_id = shared.tenant() AND id = $1 AND revision = $2 FOR UPDATE) e";
     let done = lease.query(sql, &[&event.id, &event.revision, &window.0, &window.1, instances]).await;
     done.map(drop).map_err(StoreError::query("laying out an event"))
 }
@@ -143,6 +145,9 @@ pub(super) async fn listed(
     Ok(rows.iter().map(of).collect())
 }
 
+/// Events that are looked at for free time. What lies behind them would be called free.
+const MOST_BUSY: i64 = 20_000;
+
 /// What is taken in a window.
 pub(super) async fn busy(
     call: &ToolCall,
@@ -151,8 +156,12 @@ pub(super) async fn busy(
 ) -> Result<Vec<BusyRow>, ToolError> {
     let sql = "SELECT i.event, i.starts_at, i.ends_at, i.away, i.shown FROM shared.calendar_instances i
                WHERE i.source = ANY ($1) AND i.busy AND i.starts_at < $3 AND (i.starts_at >= $4 OR i.long) AND i.ends_at > $2
-               ORDER BY i.starts_at LIMIT 20000";
-    let rows = call.query(sql, &[&sources, &window.0, &window.1, &month_before(window.0)]).await?;
+               ORDER BY i.starts_at LIMIT $5";
+    let rows = call.query(sql, &[&sources, &window.0, &window.1, &month_before(window.0), &(MOST_BUSY + 1)]).await?;
+    if rows.len() as i64 > MOST_BUSY {
+        let why = format!("More than {MOST_BUSY} events take time in this window. Ask for a shorter one.");
+        return Err(ToolError::refused("too_many", why));
+    }
     let of = |row: &Row| BusyRow {
         event: row.get("event"),
         starts_at: row.get("starts_at"),

@@ -21,11 +21,11 @@ fn changed_meanwhile() -> ToolError {
     ToolError::refused("changed", "Somebody else changed this event just now. Nothing was changed; look at it again.")
 }
 
-/// The hash of a call's arguments, without its key.
+/// The hash of a call: its tool and its arguments, without its key.
 fn hash(call: &ToolCall) -> Vec<u8> {
     let mut args = (*call.args).clone();
     args.remove("request_id");
-    Sha256::digest(Value::Object(args).to_string()).to_vec()
+    Sha256::digest(json!([call.def.name, args]).to_string()).to_vec()
 }
 
 /// The first result of this call, if its key was used before.
@@ -45,7 +45,8 @@ async fn earlier(call: &ToolCall) -> Result<Option<Value>, ToolError> {
 /// Does all steps and notes the result under the call's key, in one transaction with the call's audit row.
 async fn settle(call: &ToolCall, book: &Book, steps: Vec<Step>, result: Value) -> Result<Value, ToolError> {
     let now = call.store.clock().now();
-    let mut lease = call.lease().await?;
+    // A second half of a stranger's series is a stranger's, and so is a result that names a stranger's event.
+    let mut lease = call.lease_of_shown().await?;
     let mut tx = call.begin(&mut lease).await?;
     let done = take(&mut tx, book, &steps, now, (call, &result)).await;
     match done {
@@ -126,7 +127,9 @@ pub(super) async fn change_event(call: &ToolCall, book: &Book) -> Result<Value, 
     if change == Change::default() {
         return Err(ToolError::refused("invalid_arguments", "Nothing is to change: give a title, a time or the like."));
     }
-    let moved = change.start.is_some() || change.end.is_some() || change.rule.is_some() || change.busy == Some(true);
+    let moved = change.start.is_some() || change.end.is_some() || change.rule.is_some() || change.busy == Some(true)
+        // What was cancelled took no time.
+        || change.status.is_some();
     edit(call, book, (row, object), (scope(call), change, moved)).await
 }
 
