@@ -13,14 +13,13 @@ const LONGEST_HREF: usize = 2048;
 ///
 /// [`DavError::Address`] says what is wrong with it.
 pub(crate) fn check(text: &str) -> Result<Url, DavError> {
-    let bad = |why| DavError::Address { url: crate::error::plain(text), why };
-    let mut url = Url::parse(text).map_err(|_| bad("is not a URL"))?;
+    let mut url = Url::parse(text).map_err(|_| DavError::Address { url: None, why: "is not a URL" })?;
+    let bad = |why| DavError::Address { url: speakable(&url), why };
     if url.host_str().is_none() {
         return Err(bad("has no host"));
     }
     if !url.username().is_empty() || url.password().is_some() {
-        // The login is not repeated, because it may hold the password.
-        return Err(DavError::Address { url: origin(&url), why: "holds a login" });
+        return Err(bad("holds a login"));
     }
     if url.scheme() != "https" && !(url.scheme() == "http" && base::is_loopback(text)) {
         return Err(bad("does not begin with https://"));
@@ -31,6 +30,14 @@ pub(crate) fn check(text: &str) -> Result<Url, DavError> {
     let path = canonical(url.path()).ok_or_else(|| bad("has a path that can't be read"))?;
     url.set_path(&path);
     Ok(url)
+}
+
+/// What of an address from settings may stand in a sentence. It may hold a password in any of its parts, and a password
+/// with a slash, a `#` or an `@` moves what is taken for the host: behind the last `@` alone there is none.
+fn speakable(url: &Url) -> Option<String> {
+    let behind = [Some(url.path()), url.query(), url.fragment()];
+    let sure = url.origin().is_tuple() && !behind.into_iter().flatten().any(|part| part.contains('@'));
+    sure.then(|| origin(url))
 }
 
 /// Scheme, host and port.
@@ -130,6 +137,38 @@ mod tests {
             let error = check(bad).unwrap_err();
             assert!(!error.to_string().contains("pw"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_mistyped_address_keeps_its_password() {
+        for bad in [
+            "https://ada:p/w@dav.example",
+            "https://ada:12/w@dav.example?x",
+            "https://ada:pa#ss@dav.example",
+            "https://ada:12#ss@dav.example",
+            "https://ada:p?w@dav.example",
+            "https://ada:p@ss/w@dav.example",
+            "ada:pw@dav.example",
+            "//ada:pw@dav.example/",
+            "ada:pw",
+            "pw",
+            "https://dav.example:pw/",
+            "http://dav.example/pw/",
+            "https://dav.example/?token=pw",
+            "https://dav.example/#pw",
+        ] {
+            let said = check(bad).unwrap_err().to_string();
+            for part in ["ada", "pw", "p/w", "12", "pa", "ss/", "ss@", "token"] {
+                let words = said.replace("address", "").replace("password", "");
+                assert!(!words.contains(part), "{bad}: {said}");
+            }
+        }
+        let said = |text| check(text).unwrap_err().to_string();
+        assert!(
+            said("http://dav.example/a/").starts_with("the address http://dav.example does not begin with https://")
+        );
+        assert!(said("https://ada:pw@dav.example/").starts_with("the address https://dav.example holds a login"));
+        assert!(said("dav.example").starts_with("the address in the settings is not a URL; set `url`"));
     }
 
     #[test]

@@ -9,9 +9,13 @@ const MOST_SAID: usize = 200;
 /// a token, and what the server said is cut and cleaned.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum DavError {
-    /// The address in the settings can't be used.
-    #[error("the address {url} {why}; set `url` to the address that your provider gives for calendars or contacts")]
-    Address { url: String, why: &'static str },
+    /// The address in the settings can't be used. `url` is no more than its origin, because a mistyped address may hold the
+    /// password anywhere; `None` where even that is not sure.
+    #[error(
+        "the address {} {why}; set `url` to the address that your provider gives for calendars or contacts",
+        .url.as_deref().unwrap_or("in the settings")
+    )]
+    Address { url: Option<String>, why: &'static str },
     /// 401.
     #[error("{host} does not accept {what}; check it, and make a password for apps if the provider wants one")]
     Unauthorized { host: String, what: &'static str },
