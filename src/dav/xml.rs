@@ -1,6 +1,7 @@
 //! The XML of answers and requests. A document with a DTD is refused, so that no entity but XML's own five is ever
 //! expanded; the reader works without recursion and counts nodes.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use roxmltree::{Document, Node, ParsingOptions};
@@ -16,6 +17,11 @@ const APPLE: &str = "http://apple.com/ns/ical/";
 const MOST_NODES: u32 = 1_000_000;
 /// The most items that one answer may tell of.
 const MOST_RESPONSES: usize = 50_000;
+/// Names of namespaces that one answer may declare. Servers have a dozen.
+const MOST_PREFIXES: usize = 100;
+/// How many names there are, times how often one is declared. The reader copies what is in scope for each element that
+/// declares anything, so this is what it may have to keep. Some servers declare one with each element of a long list.
+const MOST_IN_SCOPE: usize = 4_000_000;
 
 /// What a server tells of one resource. Only properties that it gives with status 200 are here.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -60,10 +66,15 @@ pub(crate) enum XmlError {
     Other,
     #[error("it names more than {MOST_RESPONSES} items at once")]
     TooMany,
+    #[error("its XML declares more namespaces than any server needs")]
+    Namespaces,
 }
 
 impl Multistatus {
     pub fn read(text: &str) -> Result<Self, XmlError> {
+        if !few_namespaces(text) {
+            return Err(XmlError::Namespaces);
+        }
         let options = ParsingOptions { nodes_limit: MOST_NODES, ..ParsingOptions::default() };
         let document = Document::parse_with_options(text, options)?;
         let root = document.root_element();
@@ -87,6 +98,9 @@ impl Multistatus {
 
 /// The names of the conditions that an error's body says were not met, without namespace.
 pub(crate) fn conditions(text: &str) -> Vec<String> {
+    if !few_namespaces(text) {
+        return Vec::new();
+    }
     let options = ParsingOptions { nodes_limit: 10_000, ..ParsingOptions::default() };
     let Ok(document) = Document::parse_with_options(text, options) else { return Vec::new() };
     let root = document.root_element();
@@ -94,6 +108,21 @@ pub(crate) fn conditions(text: &str) -> Vec<String> {
         return Vec::new();
     }
     root.children().filter(Node::is_element).map(|child| child.tag_name().name().to_owned()).collect()
+}
+
+/// Whether reading costs no more than the text is worth. Text that only looks like declarations counts as well.
+fn few_namespaces(text: &str) -> bool {
+    let mut names = BTreeSet::new();
+    for (n, (at, word)) in text.match_indices("xmlns").enumerate() {
+        let rest = &text[at + word.len()..];
+        // Within an item's text it may stand before anything.
+        let end = rest.find(|c: char| c == '=' || c.is_whitespace()).unwrap_or(rest.len());
+        names.insert(&rest[..end]);
+        if names.len() > MOST_PREFIXES || names.len() * (n + 1) > MOST_IN_SCOPE {
+            return false;
+        }
+    }
+    true
 }
 
 fn is(node: Node, namespace: &str, name: &str) -> bool {
@@ -254,6 +283,36 @@ mod tests {
         for text in ["", "<html></html>", "no", "<multistatus/>", "<x:multistatus xmlns:x=\"DAV:\">"] {
             assert!(Multistatus::read(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn namespaces_cost_no_more_than_their_text() {
+        let many = |n: usize| (0..n).map(|n| format!(" xmlns:a{n}=\"u:{n}\"")).collect::<String>();
+        let element = "<b xmlns=\"c:\"/>";
+        for text in [
+            // Many in scope of many that declare one, fewer in scope of as many, and each in scope of the next.
+            wrapped(&format!("<a{}>{}</a>", many(5_000), element.repeat(100_000))),
+            wrapped(&format!("<a{}>{}</a>", many(90), element.repeat(100_000))),
+            wrapped(&(0..5_000).map(|n| format!("<a xmlns:a{n}=\"u:{n}\">")).collect::<String>()),
+        ] {
+            let error = Multistatus::read(&text).unwrap_err();
+            assert!(matches!(error, XmlError::Namespaces), "{error}");
+        }
+        let error = format!("<d:error xmlns:d=\"DAV:\"{}><d:valid-sync-token/></d:error>", many(500));
+        assert_eq!(conditions(&error), [] as [&str; 0]);
+        // As iCloud writes: each element declares its own.
+        let own = |n: usize| {
+            format!(
+                "<response xmlns=\"DAV:\"><href xmlns=\"DAV:\">/a/{n}.ics</href><propstat xmlns=\"DAV:\"><prop>\
+                 <getetag xmlns=\"DAV:\">\"1\"</getetag></prop></propstat></response>"
+            )
+        };
+        let read = Multistatus::read(&wrapped(&(0..10_000).map(own).collect::<String>())).unwrap();
+        assert_eq!((read.responses.len(), read.responses[9_999].etag.as_deref()), (10_000, Some("\"1\"")));
+        // An item that was pasted from a mail has some as well.
+        let pasted = "&lt;html xmlns:o=&quot;urn:o&quot; xmlns:w=x>".repeat(1_000);
+        let item = format!("<x:response><x:href>/a</x:href></x:response><C:calendar-data>{pasted}</C:calendar-data>");
+        assert_eq!(Multistatus::read(&wrapped(&item)).unwrap().responses.len(), 1);
     }
 
     #[test]
