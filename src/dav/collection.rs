@@ -1,5 +1,7 @@
 //! One collection: what changed, items by their hrefs, and writing under the etag that was seen.
 
+use std::collections::BTreeMap;
+
 use crate::address;
 use crate::error::DavError;
 use crate::http::{Answer, Ask, Server, etag};
@@ -146,28 +148,29 @@ impl Collection {
         // RFC 6352 wants a depth; it changes nothing.
         let ask = Ask::new("REPORT", &self.path, "read").header("depth", "0").xml(document);
         let (read, at) = self.multistatus(&ask).await?;
-        let mut found = Vec::new();
+        let mut found: BTreeMap<String, Found> = BTreeMap::new();
         for response in read.responses {
             let href = address::resolve(&at, &response.href)?;
             if !hrefs.contains(&href) {
                 continue;
             }
-            let what = match (response.data, response.status) {
+            match (response.data, response.status) {
                 (Some(data), _) => {
-                    Found::Here { etag: response.etag.as_deref().and_then(etag), bytes: crlf(data.as_bytes()) }
+                    let etag = response.etag.as_deref().and_then(etag);
+                    found.insert(href, Found::Here { etag, bytes: crlf(data.as_bytes()) });
                 }
-                (None, Some(404 | 410)) => Found::Missing,
+                // Where it is named twice, what is there outweighs what isn't.
+                (None, Some(404 | 410)) => drop(found.entry(href).or_insert(Found::Missing)),
                 // Whatever it is, the item itself tells.
-                (None, _) => self.get(&href).await?,
-            };
-            found.push(Fetched { href, what });
-        }
-        for href in hrefs {
-            if !found.iter().any(|fetched| fetched.href == *href) {
-                found.push(Fetched { href: href.clone(), what: self.get(href).await? });
+                (None, _) => {}
             }
         }
-        Ok(found)
+        for href in hrefs {
+            if !found.contains_key(href) {
+                found.insert(href.clone(), self.get(href).await?);
+            }
+        }
+        Ok(found.into_iter().map(|(href, what)| Fetched { href, what }).collect())
     }
 
     /// One item by itself, byte for byte.

@@ -112,7 +112,9 @@ impl<R: Remote, S: LocalStore> Run<'_, R, S> {
                 listed = Some(BTreeSet::new());
             }
             if let Some(listed) = &mut listed {
-                listed.retain(|href| !page.gone.contains(href));
+                for href in &page.gone {
+                    listed.remove(href);
+                }
                 listed.extend(page.changed.iter().map(|(href, _)| href.clone()));
             }
             let next = page.next.clone();
@@ -136,6 +138,7 @@ impl<R: Remote, S: LocalStore> Run<'_, R, S> {
 
     /// Deletions first: an item that moved to another href is linked to where it went.
     async fn page(&mut self, page: Page) -> Outcome<(), R, S> {
+        let page = once(page);
         for hrefs in page.gone.chunks(BATCH) {
             self.absent(hrefs).await?;
         }
@@ -157,7 +160,8 @@ impl<R: Remote, S: LocalStore> Run<'_, R, S> {
     }
 
     /// Takes what the server has, however the house moves meanwhile.
-    async fn present(&mut self, mut fetched: Vec<Fetched>) -> Outcome<(), R, S> {
+    async fn present(&mut self, fetched: Vec<Fetched>) -> Outcome<(), R, S> {
+        let mut fetched = last(fetched);
         for _ in 0..MOST_TRIES {
             let hrefs: Vec<String> = fetched.iter().map(|fetched| fetched.href.clone()).collect();
             let mut known = self.by_href(&hrefs).await?;
@@ -223,23 +227,23 @@ impl<R: Remote, S: LocalStore> Run<'_, R, S> {
         let known = linked.len();
         let unlisted: Vec<String> =
             linked.into_iter().map(|(_, href)| href).filter(|href| !listed.contains(href)).collect();
-        let mut fetched = Vec::new();
+        // Only hrefs are kept until it is decided: what is there after all is taken at once, and removes nothing.
+        let mut missing = BTreeSet::new();
         for hrefs in unlisted.chunks(BATCH) {
-            fetched.extend(self.remote.fetch(hrefs).await.map_err(SyncError::Remote)?);
+            let fetched = self.remote.fetch(hrefs).await.map_err(SyncError::Remote)?;
+            let (gone, there): (Vec<Fetched>, _) = last(fetched).into_iter().partition(|f| f.what == Found::Missing);
+            missing.extend(gone.into_iter().map(|fetched| fetched.href));
+            self.present(there).await?;
         }
-        let missing = fetched.iter().filter(|fetched| fetched.what == Found::Missing).count();
-        if mass_deletion(missing, known) && !self.options.believe_mass_deletion {
-            self.report.held = Some(Held { missing, known });
+        if mass_deletion(missing.len(), known) && !self.options.believe_mass_deletion {
+            self.report.held = Some(Held { missing: missing.len(), known });
             return Ok(false);
         }
-        let mut rest = fetched.into_iter();
-        loop {
-            let batch: Vec<Fetched> = rest.by_ref().take(BATCH).collect();
-            if batch.is_empty() {
-                return Ok(true);
-            }
-            self.present(batch).await?;
+        let missing: Vec<String> = missing.into_iter().collect();
+        for hrefs in missing.chunks(BATCH) {
+            self.absent(hrefs).await?;
         }
+        Ok(true)
     }
 
     /// Whether anything was sent that is to be read back.
@@ -423,6 +427,26 @@ impl<R: Remote, S: LocalStore> Run<'_, R, S> {
         self.report.conflicts += conflicts.iter().filter(|id| !refused.contains(id)).count();
         Ok(refused)
     }
+}
+
+/// Of what is named twice, the last: two would become two items.
+fn last(fetched: Vec<Fetched>) -> Vec<Fetched> {
+    let by_href: BTreeMap<String, Found> = fetched.into_iter().map(|Fetched { href, what }| (href, what)).collect();
+    by_href.into_iter().map(|(href, what)| Fetched { href, what }).collect()
+}
+
+/// A page that names each href once: the last time. What it says is there and gone is asked for by itself.
+fn once(page: Page) -> Page {
+    let mut changed: BTreeMap<String, String> = page.changed.into_iter().collect();
+    let mut gone: BTreeSet<String> = page.gone.into_iter().collect();
+    gone.retain(|href| match changed.get_mut(href) {
+        Some(etag) => {
+            etag.clear();
+            false
+        }
+        None => true,
+    });
+    Page { changed: changed.into_iter().collect(), gone: gone.into_iter().collect(), ..page }
 }
 
 /// More than half of all that was known, and more than a few; or all of several.

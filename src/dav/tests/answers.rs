@@ -215,3 +215,24 @@ async fn too_much_and_nonsense_are_refused_in_words() {
     assert!(matches!(&fetched[0].what, Found::Here { bytes, .. } if bytes == b"\x01"));
     assert_eq!(fetched[1].what, Found::Missing);
 }
+
+#[tokio::test]
+async fn what_is_named_twice_is_one() {
+    let data = |n: u8| format!("<d:getetag>\"{n}\"</d:getetag><c:calendar-data>BEGIN:VCALENDAR {n}</c:calendar-data>");
+    let all = item("/c/1.ics", &data(1))
+        + &bare("/c/1.ics", "404 Not Found")
+        + &item("/c/1.ics", &data(2))
+        + &item("/c/2.ics", "")
+        + &item("/c/2.ics", "")
+        + &bare("/c/3.ics", "404 Not Found")
+        + &bare("/c/3.ics", "410 Gone");
+    let server =
+        Scripted::start(&[("REPORT /c/", list(&all)), ("GET /c/2.ics", answer("200 OK", "BEGIN:VCALENDAR"))]).await;
+    let hrefs = ["/c/1.ics", "/c/2.ics", "/c/3.ics"].map(str::to_owned);
+    let fetched = server.collection().fetch(&hrefs).await.unwrap();
+    assert_eq!(fetched.iter().map(|fetched| &fetched.href).collect::<Vec<_>>(), hrefs.iter().collect::<Vec<_>>());
+    assert!(matches!(&fetched[0].what, Found::Here { etag: Some(etag), .. } if etag == "\"2\""), "{fetched:?}");
+    assert!(matches!(&fetched[1].what, Found::Here { etag: None, .. }), "{fetched:?}");
+    assert_eq!(fetched[2].what, Found::Missing);
+    assert_eq!(server.asked("GET").len(), 1);
+}

@@ -19,6 +19,8 @@ pub struct Habits {
     pub rewrites: bool,
     /// Items on a page.
     pub page: usize,
+    /// It names an item of a list twice, and gives what it is asked for twice: each so many times.
+    pub twice: Option<u64>,
 }
 
 pub struct Simulated {
@@ -33,6 +35,8 @@ pub struct State {
     log: Vec<String>,
     forgotten: usize,
     counter: u64,
+    /// How often it was asked.
+    asked: u64,
     /// What was written by a sync, as it was sent.
     pub puts: Vec<(String, Vec<u8>)>,
     /// Its disk is away: it lists nothing and has nothing, though nothing was deleted.
@@ -56,6 +60,12 @@ impl State {
                 self.log.push(href.to_owned());
             }
         }
+    }
+
+    /// Whether this answer names things twice.
+    fn twice(&mut self, habits: Habits) -> bool {
+        self.asked += 1;
+        habits.twice.is_some_and(|each| self.asked.is_multiple_of(each))
     }
 
     pub fn expire(&mut self) {
@@ -101,11 +111,14 @@ impl Simulated {
     }
 
     fn list(&self, from: usize) -> Page {
-        let state = self.state();
+        let mut state = self.state();
         let all: Vec<_> = state.items.iter().map(|(href, (etag, _))| (href.clone(), etag.to_string())).collect();
         let all = if state.blank { Vec::new() } else { all };
-        let changed: Vec<_> = all.iter().skip(from).take(self.habits.page).cloned().collect();
+        let mut changed: Vec<_> = all.iter().skip(from).take(self.habits.page).cloned().collect();
         let next = from + changed.len();
+        if state.twice(self.habits) {
+            changed.extend(changed.clone());
+        }
         // What changes between two pages is told with the next run: the token is of the first.
         let token = format!("{}", state.now());
         let next = match self.habits.tokens {
@@ -132,7 +145,7 @@ impl Remote for Simulated {
             }
             return Ok(Changes::Page(self.list(from)));
         }
-        let (state, token) = (self.state(), since.parse::<usize>().unwrap());
+        let (mut state, token) = (self.state(), since.parse::<usize>().unwrap());
         let Some(at) = token.checked_sub(state.forgotten) else { return Ok(Changes::Expired) };
         let mut page = Page::default();
         let mut told: Vec<&String> = Vec::new();
@@ -148,17 +161,22 @@ impl Remote for Simulated {
             }
         }
         let end = token + some.len();
+        if state.twice(self.habits) {
+            page.changed.extend(page.changed.clone());
+            page.gone.extend(page.gone.clone());
+        }
         page.next = if end < state.now() { Next::More(end.to_string()) } else { Next::Done(Some(end.to_string())) };
         Ok(Changes::Page(page))
     }
 
     async fn fetch(&self, hrefs: &[String]) -> Result<Vec<Fetched>, Infallible> {
-        let state = self.state();
+        let mut state = self.state();
+        let twice = if state.twice(self.habits) { hrefs } else { &[] };
         let found = |href: &String| match state.items.get(href).filter(|_| !state.blank) {
             Some((etag, bytes)) => Found::Here { etag: Some(etag.to_string()), bytes: bytes.clone() },
             None => Found::Missing,
         };
-        Ok(hrefs.iter().map(|href| Fetched { href: href.clone(), what: found(href) }).collect())
+        Ok(hrefs.iter().chain(twice).map(|href| Fetched { href: href.clone(), what: found(href) }).collect())
     }
 
     /// By number rather than by name, so that a seed repeats the order of all.

@@ -262,17 +262,17 @@ async fn both_sides_are_equal_after_many_days() {
     let (days, seed) = (number("DAV_DAYS", 100), number("DAV_SEED", u64::from(std::process::id())));
     println!("DAV_SEED={seed} DAV_DAYS={days}");
     let mut sums = BTreeMap::new();
-    for (n, (tokens, etags, rewrites, page)) in [
-        (true, true, false, 7),
-        (true, false, true, 50),
-        (true, true, true, 3),
-        (false, true, true, 50),
-        (false, false, false, 5),
+    for (n, (tokens, etags, rewrites, page, twice)) in [
+        (true, true, false, 7, Some(3)),
+        (true, false, true, 50, None),
+        (true, true, true, 3, Some(2)),
+        (false, true, true, 50, Some(4)),
+        (false, false, false, 5, None),
     ]
     .into_iter()
     .enumerate()
     {
-        let habits = Habits { tokens, etags, rewrites, page };
+        let habits = Habits { tokens, etags, rewrites, page, twice };
         println!("{habits:?}");
         let world = World::new(habits, seed + n as u64);
         for day in 0..days {
@@ -296,7 +296,7 @@ async fn edits_one_after_the_other_are_no_conflicts() {
     for (tokens, etags, rewrites) in
         [(true, true, true), (true, false, false), (false, true, true), (false, false, true)]
     {
-        let world = World::new(Habits { tokens, etags, rewrites, page: 10 }, 7);
+        let world = World::new(Habits { tokens, etags, rewrites, page: 10, twice: None }, 7);
         for n in 0..300 {
             if n % 2 == 0 {
                 world.here()
@@ -315,7 +315,10 @@ async fn edits_one_after_the_other_are_no_conflicts() {
 async fn each_instant_of_one_run_may_be_its_last() {
     // A new item, an edit of both sides, a deletion: killed before and behind each step.
     for kill in 0..200 {
-        let world = World::new(Habits { tokens: true, etags: kill % 2 == 0, rewrites: kill % 3 == 0, page: 10 }, kill);
+        let world = World::new(
+            Habits { tokens: true, etags: kill % 2 == 0, rewrites: kill % 3 == 0, page: 10, twice: None },
+            kill,
+        );
         (0..6).for_each(|_| world.there());
         sync(&world.server, &world.store, Options::default()).await.unwrap();
         (0..4).for_each(|_| world.here());
@@ -335,7 +338,7 @@ async fn each_instant_of_one_run_may_be_its_last() {
 /// under way.
 #[tokio::test]
 async fn what_was_sent_and_not_answered_is_sent_again_unchanged() {
-    let world = World::new(Habits { tokens: true, etags: true, rewrites: false, page: 10 }, 3);
+    let world = World::new(Habits { tokens: true, etags: true, rewrites: false, page: 10, twice: None }, 3);
     let first = world.book.lock().unwrap().new_item("mine");
     let second = world.book.lock().unwrap().edited(&first);
     world.store.add(second.clone());
@@ -352,7 +355,7 @@ async fn what_was_sent_and_not_answered_is_sent_again_unchanged() {
 
 #[tokio::test]
 async fn what_is_read_only_waits() {
-    let world = World::new(Habits { tokens: true, etags: true, rewrites: false, page: 10 }, 1);
+    let world = World::new(Habits { tokens: true, etags: true, rewrites: false, page: 10, twice: None }, 1);
     world.there();
     world.store.add(world.book.lock().unwrap().new_item("mine"));
     let options = Options { read_only: true, ..Options::default() };
