@@ -37,6 +37,25 @@ impl Kind {
             Self::Contacts => "address books",
         }
     }
+
+    /// What an item is.
+    fn component(self) -> &'static str {
+        match self {
+            Self::Calendar => "VCALENDAR",
+            Self::Contacts => "VCARD",
+        }
+    }
+
+    /// Whether these bytes may be an item, by how they begin.
+    fn begins(self, bytes: &[u8]) -> bool {
+        let bytes = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes).trim_ascii_start();
+        let (begin, component) = (b"BEGIN:", self.component().as_bytes());
+        let is = |from: usize, word: &[u8]| {
+            bytes.get(from..from + word.len()).is_some_and(|bytes| bytes.eq_ignore_ascii_case(word))
+        };
+        let ends = bytes.get(begin.len() + component.len()).is_none_or(u8::is_ascii_whitespace);
+        is(0, begin) && is(begin.len(), component) && ends
+    }
 }
 
 /// One calendar or address book. As a [`Remote`] its cursors are sync tokens, or ctags of a server without them, for which
@@ -155,14 +174,14 @@ impl Collection {
                 continue;
             }
             match (response.data, response.status) {
-                (Some(data), _) => {
+                (Some(data), _) if self.kind.begins(data.as_bytes()) => {
                     let etag = response.etag.as_deref().and_then(etag);
                     found.insert(href, Found::Here { etag, bytes: crlf(data.as_bytes()) });
                 }
                 // Where it is named twice, what is there outweighs what isn't.
-                (None, Some(404 | 410)) => drop(found.entry(href).or_insert(Found::Missing)),
+                (_, Some(404 | 410)) => drop(found.entry(href).or_insert(Found::Missing)),
                 // Whatever it is, the item itself tells.
-                (None, _) => {}
+                _ => {}
             }
         }
         for href in hrefs {
@@ -173,9 +192,14 @@ impl Collection {
         Ok(found.into_iter().map(|(href, what)| Fetched { href, what }).collect())
     }
 
-    /// One item by itself, byte for byte.
+    /// One item by itself, byte for byte. An answer that is something else, such as a proxy's page with a login, replaces no
+    /// item.
     async fn get(&self, href: &str) -> Result<Found, DavError> {
         match self.server.send(&Ask::new("GET", href, "read")).await {
+            Ok(answer) if !self.kind.begins(&answer.body) => {
+                let why = format!("it does not begin with BEGIN:{}", self.kind.component());
+                Ok(Found::Unreadable(self.server.protocol(href, why).to_string()))
+            }
             Ok(answer) => Ok(Found::Here { etag: answer.etag, bytes: answer.body }),
             Err(DavError::Missing { .. }) => Ok(Found::Missing),
             Err(e @ (DavError::TooLarge { .. } | DavError::Forbidden { .. } | DavError::Refused { .. })) => {
@@ -286,6 +310,18 @@ fn crlf(bytes: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn an_item_is_known_by_its_beginning() {
+        use super::Kind::{Calendar, Contacts};
+        for yes in ["BEGIN:VCARD\r\nVERSION:3.0", "\u{feff}BEGIN:VCARD\n", "\r\n begin:vCard \r\n", "BEGIN:VCARD"] {
+            assert!(Contacts.begins(yes.as_bytes()) && !Calendar.begins(yes.as_bytes()), "{yes:?}");
+        }
+        assert!(Calendar.begins(b"BEGIN:VCALENDAR\r\n") && !Contacts.begins(b"BEGIN:VCALENDAR\r\n"));
+        for no in ["", "\u{feff}", "BEGIN:", "BEGIN:VCARDS\r\n", "<html>BEGIN:VCARD", "X:1\r\nBEGIN:VCARD", "\u{1}"] {
+            assert!(!Contacts.begins(no.as_bytes()), "{no:?}");
+        }
+    }
+
     #[test]
     fn line_ends_are_mended_once() {
         assert_eq!(super::crlf(b"a\nb\r\n\nc"), b"a\r\nb\r\n\r\nc");

@@ -208,11 +208,11 @@ async fn too_much_and_nonsense_are_refused_in_words() {
     // An item that XML can't hold is fetched by itself.
     let server = Scripted::start(&[
         ("REPORT /c/", list(&item("/c/1.ics", "<c:calendar-data>\u{1}</c:calendar-data>"))),
-        ("GET /c/1.ics", answer("200 OK", "\u{1}")),
+        ("GET /c/1.ics", answer("200 OK", "BEGIN:VCALENDAR\r\nX:\u{1}")),
     ])
     .await;
     let fetched = server.collection().fetch(&["/c/1.ics".to_owned(), "/c/2.ics".to_owned()]).await.unwrap();
-    assert!(matches!(&fetched[0].what, Found::Here { bytes, .. } if bytes == b"\x01"));
+    assert!(matches!(&fetched[0].what, Found::Here { bytes, .. } if bytes == b"BEGIN:VCALENDAR\r\nX:\x01"));
     assert_eq!(fetched[1].what, Found::Missing);
 }
 
@@ -235,4 +235,32 @@ async fn what_is_named_twice_is_one() {
     assert!(matches!(&fetched[1].what, Found::Here { etag: None, .. }), "{fetched:?}");
     assert_eq!(fetched[2].what, Found::Missing);
     assert_eq!(server.asked("GET").len(), 1);
+}
+
+#[tokio::test]
+async fn what_is_no_item_replaces_none() {
+    let data = |data: &str| format!("<d:getetag>\"1\"</d:getetag><c:calendar-data>{data}</c:calendar-data>");
+    let all = item("/c/1.ics", &data(""))
+        + &item("/c/2.ics", &data("&lt;p>log in"))
+        + &item("/c/3.ics", &data("BEGIN:VCARD"));
+    let page = answer("200 OK", "<html>log in</html>");
+    let server = Scripted::start(&[
+        ("REPORT /c/", list(&all)),
+        ("GET /c/1.ics", page.clone()),
+        ("GET /c/2.ics", answer("200 OK", "")),
+        // The item itself is better than what the list said of it.
+        ("GET /c/3.ics", answer("200 OK", "\u{feff}BEGIN:VCALENDAR\r\n")),
+    ])
+    .await;
+    let hrefs = ["/c/1.ics", "/c/2.ics", "/c/3.ics"].map(str::to_owned);
+    let fetched = server.collection().fetch(&hrefs).await.unwrap();
+    for fetched in &fetched[..2] {
+        let Found::Unreadable(why) = &fetched.what else { panic!("{fetched:?}") };
+        assert!(why.contains(&fetched.href) && why.contains("does not begin with BEGIN:VCALENDAR"), "{why}");
+    }
+    assert!(matches!(&fetched[2].what, Found::Here { .. }), "{fetched:?}");
+    // A proxy that answers all with its page.
+    let server = Scripted::start(&[("REPORT /c/", page.clone()), ("GET /c/1.ics", page)]).await;
+    let fetched = server.collection().fetch(&hrefs[..1]).await.unwrap();
+    assert!(matches!(fetched[0].what, Found::Unreadable(_)), "{fetched:?}");
 }
