@@ -10,6 +10,8 @@ use crate::xml::{self, Multistatus, Response};
 
 /// More homes are looked at of nobody.
 const MOST_HOMES: usize = 16;
+/// An account with more collections of a kind is none of a household.
+const MOST_COLLECTIONS: usize = 1_000;
 
 /// What a server tells of a collection.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -72,6 +74,11 @@ impl Client {
             for (at, response) in self.propfind(&home, "1", COLLECTION).await? {
                 let info = self.info(kind, &at, &response)?;
                 found.extend(info.filter(|info| found.iter().all(|other| other.path != info.path)));
+                if found.len() > MOST_COLLECTIONS {
+                    return Err(self
+                        .server
+                        .protocol(&home, format!("it names more than {MOST_COLLECTIONS} collections")));
+                }
             }
         }
         Ok(found)

@@ -264,3 +264,22 @@ async fn what_is_no_item_replaces_none() {
     let fetched = server.collection().fetch(&hrefs[..1]).await.unwrap();
     assert!(matches!(fetched[0].what, Found::Unreadable(_)), "{fetched:?}");
 }
+
+#[tokio::test]
+async fn an_account_has_no_end_of_collections() {
+    let calendar = "<d:resourcetype><d:collection/><c:calendar/></d:resourcetype>";
+    let principal = "<d:current-user-principal><d:href>/p/</d:href></d:current-user-principal>";
+    let home = "<c:calendar-home-set><d:href>/h/</d:href></c:calendar-home-set>";
+    for (n, fits) in [(1_000, true), (1_001, false)] {
+        let all: String = (0..n).map(|n| item(&format!("/h/{n}/"), calendar)).collect();
+        let server = Scripted::start(&[
+            ("PROPFIND /.well-known/caldav", list(&item("/", principal))),
+            ("PROPFIND /p/", list(&item("/p/", home))),
+            ("PROPFIND /h/", list(&all)),
+        ])
+        .await;
+        let found = server.client().collections(Kind::Calendar).await;
+        assert_eq!(found.as_ref().map(Vec::len).ok(), fits.then_some(n), "{found:?}");
+        assert!(fits || found.unwrap_err().to_string().contains("more than 1000 collections"));
+    }
+}

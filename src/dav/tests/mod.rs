@@ -1,5 +1,6 @@
 mod answers;
 mod faults;
+mod habits;
 mod memory;
 mod radicale;
 mod random;

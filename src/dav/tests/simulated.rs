@@ -41,6 +41,10 @@ pub struct State {
     pub puts: Vec<(String, Vec<u8>)>,
     /// Its disk is away: it lists nothing and has nothing, though nothing was deleted.
     pub blank: bool,
+    /// Its lists are empty, though it has all items.
+    pub unlisted: bool,
+    /// It names no etags.
+    pub nameless: bool,
 }
 
 impl State {
@@ -66,6 +70,11 @@ impl State {
     fn twice(&mut self, habits: Habits) -> bool {
         self.asked += 1;
         habits.twice.is_some_and(|each| self.asked.is_multiple_of(each))
+    }
+
+    /// An etag as a list names it.
+    fn named(&self, etag: u64) -> String {
+        if self.nameless { String::new() } else { etag.to_string() }
     }
 
     pub fn expire(&mut self) {
@@ -112,8 +121,8 @@ impl Simulated {
 
     fn list(&self, from: usize) -> Page {
         let mut state = self.state();
-        let all: Vec<_> = state.items.iter().map(|(href, (etag, _))| (href.clone(), etag.to_string())).collect();
-        let all = if state.blank { Vec::new() } else { all };
+        let all: Vec<_> = state.items.iter().map(|(href, (etag, _))| (href.clone(), state.named(*etag))).collect();
+        let all = if state.blank || state.unlisted { Vec::new() } else { all };
         let mut changed: Vec<_> = all.iter().skip(from).take(self.habits.page).cloned().collect();
         let next = from + changed.len();
         if state.twice(self.habits) {
@@ -156,7 +165,7 @@ impl Remote for Simulated {
             }
             told.push(href);
             match state.items.get(href) {
-                Some((etag, _)) => page.changed.push((href.clone(), etag.to_string())),
+                Some((etag, _)) => page.changed.push((href.clone(), state.named(*etag))),
                 None => page.gone.push(href.clone()),
             }
         }
@@ -173,7 +182,10 @@ impl Remote for Simulated {
         let mut state = self.state();
         let twice = if state.twice(self.habits) { hrefs } else { &[] };
         let found = |href: &String| match state.items.get(href).filter(|_| !state.blank) {
-            Some((etag, bytes)) => Found::Here { etag: Some(etag.to_string()), bytes: bytes.clone() },
+            Some((etag, bytes)) => {
+                let etag = (!state.nameless).then(|| etag.to_string());
+                Found::Here { etag, bytes: bytes.clone() }
+            }
             None => Found::Missing,
         };
         Ok(hrefs.iter().chain(twice).map(|href| Fetched { href: href.clone(), what: found(href) }).collect())
