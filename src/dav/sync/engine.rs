@@ -1,6 +1,6 @@
 //! A run: pull, push, and pull again.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use uuid::Uuid;
 
@@ -13,7 +13,7 @@ use crate::lines::uid;
 const BATCH: usize = 50;
 /// How often a change is decided anew because the house or the server moved meanwhile.
 const MOST_TRIES: usize = 5;
-/// Items that may fail one after the other before a run believes that the server is away.
+/// Items that may fail one after the other, twice, before a run believes that the server is away.
 const MOST_FAILURES: usize = 5;
 /// Pages of one list; a server that has more goes in circles.
 const MOST_PAGES: usize = 10_000;
@@ -249,32 +249,43 @@ impl<R: Remote, S: LocalStore> Run<'_, R, S> {
     /// Whether anything was sent that is to be read back.
     async fn push(&mut self) -> Outcome<bool, R, S> {
         let before = self.report.pushed;
-        // An item that a server stumbles over keeps no other away.
-        let mut failed = Vec::new();
-        for id in self.store.pending().await.map_err(SyncError::Store)? {
-            for _ in 0..MOST_TRIES {
-                let Some(item) = self.store.by_id(id).await.map_err(SyncError::Store)? else { break };
-                if !item.is_pending() {
+        let mut waiting: VecDeque<Uuid> = self.store.pending().await.map_err(SyncError::Store)?.into();
+        let (mut failed, mut in_a_row, mut went_on) = (None, 0, false);
+        while let Some(id) = waiting.pop_front() {
+            match self.push_item(id).await {
+                Ok(()) => (in_a_row, went_on) = (0, false),
+                Err(SyncError::Remote(e)) => {
+                    failed.get_or_insert(e);
+                    in_a_row += 1;
+                }
+                Err(e) => return Err(e),
+            }
+            if in_a_row == MOST_FAILURES {
+                if went_on {
                     break;
                 }
-                match self.push_one(item).await {
-                    Ok(false) => {}
-                    Ok(true) => break,
-                    Err(SyncError::Remote(e)) => {
-                        failed.push(e);
-                        break;
-                    }
-                    Err(e) => return Err(e),
-                }
-            }
-            if failed.len() == MOST_FAILURES {
-                break;
+                // It may be away, or stumble over just these, which are the oldest each time. Whoever waits behind them gets
+                // a turn: the run goes on anywhere, so that sooner or later it comes to each.
+                (in_a_row, went_on) = (0, true);
+                waiting.rotate_left(anywhere(waiting.len()));
             }
         }
-        match failed.into_iter().next() {
+        match failed {
             Some(e) => Err(SyncError::Remote(e)),
             None => Ok(self.report.pushed > before),
         }
+    }
+
+    /// All steps for one item.
+    async fn push_item(&mut self, id: Uuid) -> Outcome<(), R, S> {
+        for _ in 0..MOST_TRIES {
+            let item = self.store.by_id(id).await.map_err(SyncError::Store)?;
+            let Some(item) = item.filter(Item::is_pending) else { break };
+            if self.push_one(item).await? {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// One step for one item; `true` if nothing more is to be done for it now.
@@ -427,6 +438,12 @@ impl<R: Remote, S: LocalStore> Run<'_, R, S> {
         self.report.conflicts += conflicts.iter().filter(|id| !refused.contains(id)).count();
         Ok(refused)
     }
+}
+
+/// A place in a list of this length, by chance.
+fn anywhere(length: usize) -> usize {
+    let chance = Uuid::new_v4().as_u128() % length.max(1) as u128;
+    chance as usize
 }
 
 /// Of what is named twice, the last: two would become two items.

@@ -14,6 +14,8 @@ pub struct Fuse<'a> {
     /// In percent, of requests.
     lost: usize,
     random: Mutex<Random>,
+    /// The server falls over each item with this word.
+    stumbles: Option<&'static str>,
     /// What others do at each step.
     meanwhile: Option<&'a (dyn Fn() + Sync)>,
 }
@@ -30,11 +32,16 @@ enum Way {
 impl<'a> Fuse<'a> {
     pub fn new(kill_after: Option<usize>, lost: usize, seed: u64) -> Self {
         let (left, random) = (Mutex::new(kill_after), Mutex::new(Random::new(seed)));
-        Self { left, blown: tokio::sync::Notify::new(), lost, random, meanwhile: None }
+        Self { left, blown: tokio::sync::Notify::new(), lost, random, stumbles: None, meanwhile: None }
     }
 
     pub fn with(mut self, meanwhile: &'a (dyn Fn() + Sync)) -> Self {
         self.meanwhile = Some(meanwhile);
+        self
+    }
+
+    pub fn stumbling(mut self, over: &'static str) -> Self {
+        self.stumbles = Some(over);
         self
     }
 
@@ -58,6 +65,10 @@ impl<'a> Fuse<'a> {
             self.blown.notify_one();
             std::future::pending::<()>().await;
         }
+    }
+
+    fn stumbles(&self, bytes: &[u8]) -> bool {
+        self.stumbles.is_some_and(|word| String::from_utf8_lossy(bytes).contains(word))
     }
 
     fn way(&self) -> Way {
@@ -95,11 +106,12 @@ pub struct FaultyRemote<'a, R> {
 impl<R: Remote> FaultyRemote<'_, R> {
     async fn write<T>(
         &self,
+        bytes: &[u8],
         request: impl Future<Output = Result<T, PushError<R::Error>>>,
     ) -> Result<T, PushError<Fault<R::Error>>> {
         self.fuse.step().await;
         let way = self.fuse.way();
-        if matches!(way, Way::Lost) {
+        if matches!(way, Way::Lost) || self.fuse.stumbles(bytes) {
             return Err(PushError::Failed(Fault::Lost));
         }
         let done = request.await;
@@ -143,15 +155,15 @@ impl<R: Remote> Remote for FaultyRemote<'_, R> {
     }
 
     async fn create(&self, href: &str, bytes: &[u8]) -> Result<Stored, PushError<Self::Error>> {
-        self.write(self.inner.create(href, bytes)).await
+        self.write(bytes, self.inner.create(href, bytes)).await
     }
 
     async fn update(&self, href: &str, etag: &str, bytes: &[u8]) -> Result<Stored, PushError<Self::Error>> {
-        self.write(self.inner.update(href, etag, bytes)).await
+        self.write(bytes, self.inner.update(href, etag, bytes)).await
     }
 
     async fn delete(&self, href: &str, etag: &str) -> Result<(), PushError<Self::Error>> {
-        self.write(self.inner.delete(href, etag)).await
+        self.write(b"", self.inner.delete(href, etag)).await
     }
 }
 

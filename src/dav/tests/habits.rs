@@ -1,5 +1,6 @@
 //! Servers with bad habits, and houses that stand in the way: one run of each.
 
+use super::faults::{FaultyRemote, Fuse};
 use super::memory::MemoryStore;
 use super::simulated::{Habits, Simulated};
 use crate::sync::{Held, Options, Report, sync};
@@ -47,4 +48,53 @@ async fn what_a_list_left_out_is_taken_though_the_run_is_held() {
     let options = Options { believe_mass_deletion: true, ..Options::default() };
     let report = sync(&server, &store, options).await.unwrap();
     assert_eq!((report.held, report.removed, store.shown().len()), (None, 60, 40));
+}
+
+#[tokio::test]
+async fn items_that_a_server_stumbles_over_keep_no_other_away() {
+    for bad in [
+        // The oldest nine, and nine with others between them.
+        |n: usize| n < 9,
+        |n: usize| n.is_multiple_of(3) && n < 27,
+    ] {
+        let (server, store) = equal(PLAIN, 0).await;
+        for n in 0..40 {
+            store.add(event(&format!("u{n}"), if bad(n) { "odd" } else { "new" }));
+        }
+        let fuse = Fuse::new(None, 0, 1).stumbling("SUMMARY:odd");
+        let remote = FaultyRemote { inner: &server, fuse: &fuse };
+        let error = sync(&remote, &store, Options::default()).await.unwrap_err();
+        assert_eq!((error.to_string().as_str(), server.state().items.len()), ("no connection", 31));
+        // Once it takes them, nothing is left.
+        run(&server, &store).await;
+        assert_eq!((server.state().items.len(), store.is_pending()), (40, false));
+    }
+}
+
+#[tokio::test]
+async fn however_many_stumble_each_other_has_its_turn() {
+    let (server, store) = equal(PLAIN, 0).await;
+    for n in 0..30 {
+        store.add(event(&format!("u{n}"), if n == 25 { "new" } else { "odd" }));
+    }
+    let fuse = Fuse::new(None, 0, 1).stumbling("SUMMARY:odd");
+    let remote = FaultyRemote { inner: &server, fuse: &fuse };
+    // Each run comes to it with a chance of one in five at least.
+    for _ in 0..1_000 {
+        sync(&remote, &store, Options::default()).await.unwrap_err();
+        if server.state().items.len() == 1 {
+            return;
+        }
+    }
+    panic!("it has no turn");
+}
+
+#[tokio::test]
+async fn a_server_that_is_away_is_left_alone() {
+    let (server, store) = equal(PLAIN, 0).await;
+    (0..40).for_each(|n| store.add(event(&format!("u{n}"), "odd")));
+    let fuse = Fuse::new(None, 0, 1).stumbling("SUMMARY:odd");
+    let remote = FaultyRemote { inner: &server, fuse: &fuse };
+    sync(&remote, &store, Options::default()).await.unwrap_err();
+    assert_eq!(store.state().items.iter().filter(|item| item.sent.is_some()).count(), 10);
 }
