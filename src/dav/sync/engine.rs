@@ -383,8 +383,25 @@ impl<R: Remote, S: LocalStore> Run<'_, R, S> {
             self.settle(item.id, unsent).await?;
             return Ok(false);
         }
+        let nameless = fetched.iter().any(|fetched| matches!(fetched.what, Found::Here { etag: None, .. }));
         self.present(fetched).await?;
+        if nameless {
+            return self.unsafe_to_send(item.id).await;
+        }
         Ok(unreadable)
+    }
+
+    /// Without an etag nobody could say under which condition it is sent, and it might overwrite what somebody else wrote.
+    /// `true` if something waits for that.
+    async fn unsafe_to_send(&mut self, id: Uuid) -> Outcome<bool, R, S> {
+        let item = self.store.by_id(id).await.map_err(SyncError::Store)?;
+        let waits = item.is_some_and(|item| item.is_pending() && item.base.is_some() && item.etag.is_none());
+        if waits {
+            let why =
+                "the server names no etag for this item, so an edit could overwrite somebody else's; edit it there";
+            self.report.refused.push((id, why.to_owned()));
+        }
+        Ok(waits)
     }
 
     /// The server has its UID elsewhere. Where that is an item of the house, this one is its double.

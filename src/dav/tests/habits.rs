@@ -98,3 +98,29 @@ async fn a_server_that_is_away_is_left_alone() {
     sync(&remote, &store, Options::default()).await.unwrap_err();
     assert_eq!(store.state().items.iter().filter(|item| item.sent.is_some()).count(), 10);
 }
+
+#[tokio::test]
+async fn an_edit_that_nobody_can_send_safely_is_named() {
+    let (server, store) = equal(PLAIN, 3).await;
+    server.state().nameless = true;
+    server.state().expire();
+    run(&server, &store).await;
+    let shown = store.shown();
+    store.edit(shown[0].0, Some(event("u0", "mine")));
+    store.edit(shown[1].0, None);
+    // A new one needs none.
+    store.add(event("u3", "new"));
+    for _ in 0..2 {
+        let report = run(&server, &store).await;
+        let named: Vec<_> = report.refused.iter().map(|(id, _)| *id).collect();
+        assert_eq!(named, [shown[0].0, shown[1].0], "{report:?}");
+        assert!(report.refused[0].1.contains("names no etag"), "{report:?}");
+        let state = server.state();
+        assert_eq!((state.items.len(), state.puts.len()), (4, 1));
+    }
+    // It has learned to.
+    server.state().nameless = false;
+    let report = run(&server, &store).await;
+    assert_eq!((report.refused, report.conflicts, server.state().items.len()), (vec![], 0, 3));
+    assert!(!store.is_pending());
+}
