@@ -96,6 +96,7 @@ impl<R: Remote, S: LocalStore> Run<'_, R, S> {
         let mut since = self.store.cursor().await.map_err(SyncError::Store)?;
         // Of a list of everything, what was on it.
         let mut listed: Option<BTreeSet<String>> = None;
+        let mut taken = true;
         for n in 0.. {
             if n == MOST_PAGES {
                 return Err(SyncError::Endless);
@@ -105,7 +106,7 @@ impl<R: Remote, S: LocalStore> Run<'_, R, S> {
                 if since.is_none() {
                     return Err(SyncError::Endless);
                 }
-                (since, listed) = (None, None);
+                (since, listed, taken) = (None, None, true);
                 continue;
             };
             if page.whole && listed.is_none() {
@@ -118,15 +119,15 @@ impl<R: Remote, S: LocalStore> Run<'_, R, S> {
                 listed.extend(page.changed.iter().map(|(href, _)| href.clone()));
             }
             let next = page.next.clone();
-            self.page(page).await?;
+            taken &= self.page(page).await?;
             match next {
                 Next::More(cursor) => since = Some(cursor),
                 Next::Done(cursor) => {
-                    let believed = match listed {
-                        Some(listed) => self.missing(&listed).await?,
-                        None => true,
-                    };
-                    if believed {
+                    if let Some(listed) = listed {
+                        taken &= self.missing(&listed).await?;
+                    }
+                    // A server that tells changes once would not tell again what was not taken.
+                    if taken {
                         self.store.set_cursor(cursor.as_deref()).await.map_err(SyncError::Store)?;
                     }
                     return Ok(());
@@ -137,10 +138,12 @@ impl<R: Remote, S: LocalStore> Run<'_, R, S> {
     }
 
     /// Deletions first: an item that moved to another href is linked to where it went.
-    async fn page(&mut self, page: Page) -> Outcome<(), R, S> {
+    /// `false` if not all of it could be taken.
+    async fn page(&mut self, page: Page) -> Outcome<bool, R, S> {
         let page = once(page);
+        let mut taken = true;
         for hrefs in page.gone.chunks(BATCH) {
-            self.absent(hrefs).await?;
+            taken &= self.absent(hrefs).await?;
         }
         for listed in page.changed.chunks(BATCH) {
             let hrefs: Vec<String> = listed.iter().map(|(href, _)| href.clone()).collect();
@@ -153,14 +156,15 @@ impl<R: Remote, S: LocalStore> Run<'_, R, S> {
             let stale: Vec<String> = listed.iter().filter(stale).map(|(href, _)| href.clone()).collect();
             if !stale.is_empty() {
                 let fetched = self.remote.fetch(&stale).await.map_err(SyncError::Remote)?;
-                self.present(fetched).await?;
+                taken &= self.present(fetched).await?;
             }
         }
-        Ok(())
+        Ok(taken)
     }
 
     /// Takes what the server has, however the house moves meanwhile.
-    async fn present(&mut self, fetched: Vec<Fetched>) -> Outcome<(), R, S> {
+    /// `false` if the house edits faster than this, and something is still to be taken.
+    async fn present(&mut self, fetched: Vec<Fetched>) -> Outcome<bool, R, S> {
         let mut fetched = last(fetched);
         for _ in 0..MOST_TRIES {
             let hrefs: Vec<String> = fetched.iter().map(|fetched| fetched.href.clone()).collect();
@@ -188,20 +192,18 @@ impl<R: Remote, S: LocalStore> Run<'_, R, S> {
                     writes.push(write);
                 }
             }
-            let (removals, all) = (writes.iter().filter(|write| write.removes()).count(), writes.len());
+            let steps: Vec<(Uuid, bool)> = writes.iter().map(|write| (write.id(), write.removes())).collect();
             let refused = self.write(writes).await?;
-            if refused.is_empty() {
-                self.report.removed += removals;
-                self.report.pulled += all - removals;
+            for (_, removes) in steps.iter().filter(|(id, _)| !refused.contains(id)) {
+                *(if *removes { &mut self.report.removed } else { &mut self.report.pulled }) += 1;
             }
             let again: BTreeSet<&String> = refused.iter().filter_map(|id| of.get(id)).collect();
             fetched.retain(|fetched| again.contains(&fetched.href) && !matches!(fetched.what, Found::Unreadable(_)));
             if fetched.is_empty() {
-                return Ok(());
+                return Ok(true);
             }
         }
-        // The house edits faster than this: the next list that names it brings it again, because its etag is not taken.
-        Ok(())
+        Ok(false)
     }
 
     /// An item of the house that is new and has the UID of what the server has at an href that nobody here knows.
@@ -214,13 +216,13 @@ impl<R: Remote, S: LocalStore> Run<'_, R, S> {
         Ok(items.into_iter().find(free))
     }
 
-    async fn absent(&mut self, hrefs: &[String]) -> Outcome<(), R, S> {
+    async fn absent(&mut self, hrefs: &[String]) -> Outcome<bool, R, S> {
         let missing = |href: &String| Fetched { href: href.clone(), what: Found::Missing };
         self.present(hrefs.iter().map(missing).collect()).await
     }
 
     /// Removes what a list of everything didn't name and what isn't there either when it is asked for by itself, because
-    /// items that move while a list is made may be missing from it. `false` if it is not believed.
+    /// items that move while a list is made may be missing from it. `false` if it is not believed, or not all is taken.
     async fn missing(&mut self, listed: &BTreeSet<String>) -> Outcome<bool, R, S> {
         self.report.listed = true;
         let linked = self.store.linked().await.map_err(SyncError::Store)?;
@@ -228,12 +230,12 @@ impl<R: Remote, S: LocalStore> Run<'_, R, S> {
         let unlisted: Vec<String> =
             linked.into_iter().map(|(_, href)| href).filter(|href| !listed.contains(href)).collect();
         // Only hrefs are kept until it is decided: what is there after all is taken at once, and removes nothing.
-        let mut missing = BTreeSet::new();
+        let (mut missing, mut taken) = (BTreeSet::new(), true);
         for hrefs in unlisted.chunks(BATCH) {
             let fetched = self.remote.fetch(hrefs).await.map_err(SyncError::Remote)?;
             let (gone, there): (Vec<Fetched>, _) = last(fetched).into_iter().partition(|f| f.what == Found::Missing);
             missing.extend(gone.into_iter().map(|fetched| fetched.href));
-            self.present(there).await?;
+            taken &= self.present(there).await?;
         }
         if mass_deletion(missing.len(), known) && !self.options.believe_mass_deletion {
             self.report.held = Some(Held { missing: missing.len(), known });
@@ -241,9 +243,9 @@ impl<R: Remote, S: LocalStore> Run<'_, R, S> {
         }
         let missing: Vec<String> = missing.into_iter().collect();
         for hrefs in missing.chunks(BATCH) {
-            self.absent(hrefs).await?;
+            taken &= self.absent(hrefs).await?;
         }
-        Ok(true)
+        Ok(taken)
     }
 
     /// Whether anything was sent that is to be read back.

@@ -1,6 +1,6 @@
 //! Servers with bad habits, and houses that stand in the way: one run of each.
 
-use super::faults::{FaultyRemote, Fuse};
+use super::faults::{FaultyRemote, FaultyStore, Fuse};
 use super::memory::MemoryStore;
 use super::simulated::{Habits, Simulated};
 use crate::sync::{Held, Options, Report, sync};
@@ -123,4 +123,26 @@ async fn an_edit_that_nobody_can_send_safely_is_named() {
     let report = run(&server, &store).await;
     assert_eq!((report.refused, report.conflicts, server.state().items.len()), (vec![], 0, 3));
     assert!(!store.is_pending());
+}
+
+#[tokio::test]
+async fn what_the_house_edits_all_the_time_is_brought_again() {
+    let (server, store) = equal(PLAIN, 3).await;
+    let (id, _) = store.shown()[0];
+    for n in 0..3 {
+        server.state().write(&format!("/c/other-{n}"), (n < 2).then(|| event(&format!("u{n}"), "new")));
+    }
+    let before = store.state().cursor.clone();
+    let shown = event("u0", "old");
+    let meanwhile = || store.edit(id, Some(shown.clone()));
+    let fuse = Fuse::new(None, 0, 1).with(&meanwhile);
+    let busy = FaultyStore { inner: &store, fuse: &fuse };
+    let options = Options { read_only: true, ..Options::default() };
+    let report = sync(&server, &busy, options).await.unwrap();
+    // What stood still is taken and counted.
+    assert_eq!((report.pulled, report.removed, summaries(&store, "new")), (1, 1, 1));
+    assert_eq!(store.state().cursor, before);
+    let report = sync(&server, &store, options).await.unwrap();
+    assert_eq!((report.pulled, report.removed, summaries(&store, "new")), (1, 0, 2));
+    assert_ne!(store.state().cursor, before);
 }
