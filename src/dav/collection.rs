@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::address;
-use crate::error::DavError;
+use crate::error::{DavError, plain};
 use crate::http::{Answer, Ask, Server, etag};
 use crate::sync::{Changes, Fetched, Found, Next, Page, PushError, Remote, Stored};
 use crate::xml::{self, Multistatus, Response};
@@ -86,6 +86,11 @@ impl Collection {
 
     async fn multistatus(&self, ask: &Ask<'_>) -> Result<(Multistatus, reqwest::Url), DavError> {
         let Answer { at, body, .. } = self.server.send(ask).await?;
+        let to = address::resolve(&at, at.path())?;
+        if to.trim_end_matches('/') != self.path.trim_end_matches('/') {
+            // Nothing that is named there would be taken for an item of this one, and it would look empty.
+            return Err(DavError::Moved { host: address::host(&at), path: self.path.clone(), to: plain(&to) });
+        }
         let text = String::from_utf8(body).map_err(|_| self.server.protocol(ask.path, "its answer is not UTF-8"))?;
         let read = Multistatus::read(&text).map_err(|e| self.server.protocol(ask.path, e.to_string()))?;
         Ok((read, at))
@@ -236,12 +241,12 @@ impl Remote for Collection {
         match self.sync_collection(token).await {
             Ok(page) => Ok(Changes::Page(page)),
             Err(DavError::TokenExpired { .. }) if token.is_some() => Ok(Changes::Expired),
-            // It doesn't know the report, or wouldn't list so many: all etags tell as much.
-            Err(DavError::Refused { status: 400 | 403 | 405 | 415 | 422 | 501 | 507, .. } | DavError::Later { .. })
-                if token.is_none() =>
-            {
-                Ok(Changes::Page(self.listing(None).await?))
-            }
+            // It doesn't know the report, doesn't let anybody ask it, or wouldn't list so many: all etags tell as much.
+            Err(
+                DavError::Refused { status: 400 | 403 | 405 | 415 | 422 | 501 | 507, .. }
+                | DavError::Forbidden { .. }
+                | DavError::Later { .. },
+            ) if token.is_none() => Ok(Changes::Page(self.listing(None).await?)),
             Err(DavError::Refused { .. }) if token.is_some() => Ok(Changes::Expired),
             Err(e) => Err(e),
         }

@@ -149,6 +149,13 @@ async fn an_expired_token_and_a_server_without_any_are_known() {
     let listed = page(&server.collection(), None).await;
     assert!(listed.whole && listed.changed.len() == 1, "{listed:?}");
     assert_eq!(listed.next, Next::Done(Some("ctag:7".into())));
+    // A bare 403 may be of the report alone; where it is of the collection, the list says so.
+    let bare = status("403 Forbidden", "");
+    let server = Scripted::start(&[("REPORT /c/", bare.clone()), ("PROPFIND /c/", list(&all))]).await;
+    assert_eq!(page(&server.collection(), None).await, listed);
+    assert!(matches!(server.collection().changes(Some("token:t")).await, Err(DavError::Forbidden { .. })));
+    let server = Scripted::start(&[("REPORT /c/", bare.clone()), ("PROPFIND /c/", bare)]).await;
+    assert!(matches!(server.collection().changes(None).await, Err(DavError::Forbidden { .. })));
 }
 
 #[tokio::test]
@@ -282,4 +289,29 @@ async fn an_account_has_no_end_of_collections() {
         assert_eq!(found.as_ref().map(Vec::len).ok(), fits.then_some(n), "{found:?}");
         assert!(fits || found.unwrap_err().to_string().contains("more than 1000 collections"));
     }
+}
+
+#[tokio::test]
+async fn a_collection_that_moved_is_not_empty() {
+    let to = |place: &str| status("301 Moved Permanently", &format!("location: {place}\r\n"));
+    let all = item("/new/", "<s:getctag>7</s:getctag>") + &item("/new/1.ics", "<d:getetag>\"1\"</d:getetag>");
+    let all = list(&(all + "<d:sync-token>t1</d:sync-token>"));
+    let server = Scripted::start(&[
+        ("REPORT /c/", to("/new/")),
+        ("REPORT /new/", all.clone()),
+        ("PROPFIND /c/", to("/new/")),
+        ("PROPFIND /new/", all.clone()),
+    ])
+    .await;
+    let collection = server.collection();
+    for since in [None, Some("token:t0"), Some("ctag:6")] {
+        let error = collection.changes(since).await.unwrap_err();
+        let said = "/c/ at 127.0.0.1 has moved to /new/; choose the collection anew there";
+        assert_eq!(error.to_string(), said, "{since:?}");
+    }
+    assert!(matches!(collection.fetch(&["/c/1.ics".to_owned()]).await, Err(DavError::Moved { .. })));
+    // A slash is no other place.
+    let one = list(&(item("/c/1.ics", "<d:getetag>\"1\"</d:getetag>") + "<d:sync-token>t1</d:sync-token>"));
+    let server = Scripted::start(&[("REPORT /c/", to("/c")), ("REPORT /c", one)]).await;
+    assert_eq!(page(&server.collection(), None).await.changed.len(), 1);
 }
