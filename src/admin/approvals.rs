@@ -135,13 +135,13 @@ impl From<DecideError> for Failure {
 }
 
 impl Rpc {
-    fn actions(&self) -> Actions {
+    pub(super) fn actions(&self) -> Actions {
         let services = self.supervisor.services();
         Actions::new(&services.db, &services.clock)
     }
 
     /// An action of a butler that the grant reaches.
-    async fn action(&self, grant: &Grant, id: Uuid) -> Result<Action, Failure> {
+    pub(super) async fn action(&self, grant: &Grant, id: Uuid) -> Result<Action, Failure> {
         let found = self.actions().get(&grant.tenant, id).await?;
         Ok(found.filter(|a| rights::reaches(grant, &a.butler)).ok_or(DecideError::Unknown(id))?)
     }
@@ -162,7 +162,7 @@ impl Rpc {
     }
 
     /// What a proposal still waits for, if the grant reaches all of it.
-    async fn proposal(&self, grant: &Grant, id: Uuid) -> Result<(Vec<Action>, String), Failure> {
+    pub(super) async fn proposal(&self, grant: &Grant, id: Uuid) -> Result<(Vec<Action>, String), Failure> {
         let (calls, seen) = self.actions().proposal(&grant.tenant, id).await?;
         match calls.iter().all(|call| rights::reaches(grant, &call.butler)) {
             true => Ok((calls, seen)),
@@ -170,12 +170,17 @@ impl Rpc {
         }
     }
 
-    fn actor(&self, grant: &Arc<Grant>) -> String {
+    pub(super) fn actor(&self, grant: &Arc<Grant>) -> String {
         self.caller(grant).label().to_owned()
     }
 
     /// Decides on what the grant reaches. The butlers of it look at it at once, if they are up.
-    async fn decide(&self, ext: &Extensions, subject: Subject, ruling: Ruling) -> Result<Vec<Action>, Failure> {
+    pub(super) async fn decide(
+        &self,
+        ext: &Extensions,
+        subject: Subject,
+        ruling: Ruling,
+    ) -> Result<Vec<Action>, Failure> {
         let grant = may(ext, Need::Manage)?;
         match subject {
             Subject::Action(id) => drop(self.action(&grant, id).await?),
@@ -193,7 +198,7 @@ impl Rpc {
         Ok(decided)
     }
 
-    async fn decide_on(&self, ext: &Extensions, id: Uuid, ruling: Ruling) -> Result<Action, Failure> {
+    pub(super) async fn decide_on(&self, ext: &Extensions, id: Uuid, ruling: Ruling) -> Result<Action, Failure> {
         Ok(self.decide(ext, Subject::Action(id), ruling).await?.pop().ok_or(DecideError::Unknown(id))?)
     }
 }

@@ -4,6 +4,7 @@
 //! What never happens here: a body read before Host, Origin, size and token were looked at; a secret in an address, a
 //! log line or an answer to anybody but its owner; a session's token accepted.
 
+mod approval_reads;
 mod approvals;
 mod audit;
 mod butler_pages;

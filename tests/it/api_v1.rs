@@ -239,10 +239,12 @@ async fn calls_are_approved_and_refused_for_real() {
     let household = approvals::household(&model);
     let daemon = household.start().await;
     let db = household.owner().await;
-    for what in ["one", "two"] {
-        approvals::from_stranger(&daemon, what, &format!("leak {what}")).await;
+    // More than one page holds.
+    let long = format!("one-{}", "x".repeat(4000));
+    for (what, text) in [("one", long.as_str()), ("two", "two")] {
+        approvals::from_stranger(&daemon, what, &format!("leak {text}")).await;
     }
-    let (one, two) = (approvals::waiting(&db, "one").await, approvals::waiting(&db, "two").await);
+    let (one, two) = (approvals::waiting(&db, "one-").await, approvals::waiting(&db, "two").await);
     let waiting = read(&daemon, "/approvals?status=pending&limit=1").await;
     assert_eq!(
         (waiting["data"].as_array().map(Vec::len), &waiting["data"][0]["id"]),
@@ -252,17 +254,37 @@ async fn calls_are_approved_and_refused_for_real() {
     let older =
         read(&daemon, &format!("/approvals?status=pending&limit=1&cursor={}", waiting["next"].as_str().unwrap())).await;
     assert_eq!((&older["data"][0]["id"], &older["next"]), (&json!(one), &Value::Null), "{older}");
-    let shown = read(&daemon, &format!("/approvals/{one}")).await;
-    let (status, body) = act(&daemon, &format!("/approvals/{one}/approve"), json!({"seen": "something else"})).await;
-    assert!((400..500).contains(&status), "{status} {body}");
+    // Who looks is shown nothing yet: what was not sent can't be approved, and what was sent is named by its hash.
+    let (at, own) = (format!("/approvals/{one}"), daemon.token());
+    let (status, _, _) = ask(&daemon, &own, (Method::HEAD, &at), None).await;
+    assert_eq!(status, 200);
+    let noted = "SELECT count(*) FROM shared.approval_pages";
+    let shown = read(&daemon, &at).await;
+    assert!(shown["of"].as_u64().is_some_and(|of| of > 1), "{shown}");
+    assert_eq!(approvals::count(&db, noted).await, 0);
+    for (body, status, code) in [
+        (json!({}), 400, "invalid_body"),
+        (json!({"seen": null}), 400, "invalid_body"),
+        (json!({"seen": "something else"}), 409, "changed"),
+    ] {
+        for place in [format!("{at}/approve"), "/proposals/00000000-0000-7000-8000-000000000000/approve".to_owned()] {
+            let (found, headers, answer) = ask(&daemon, &own, (Method::POST, &place), Some(&body)).await;
+            match found {
+                404 => assert!(place.starts_with("/proposals") && code == "changed", "{place} {body}: {answer}"),
+                _ => problem(&headers, &answer, status, code),
+            }
+        }
+    }
+    assert_eq!(approvals::count(&db, noted).await, 0);
     let (status, body) = act(&daemon, &format!("/approvals/{one}/approve"), json!({"seen": shown["seen"]})).await;
     assert_eq!((status, &body["status"]), (200, &json!("approved")), "{body}");
+    assert!(approvals::count(&db, noted).await > 0, "what was approved counts as shown");
     let (status, body) = act(&daemon, &format!("/approvals/{two}/refuse"), json!({"reason": "Not today."})).await;
     assert_eq!((status, &body["decision_reason"]), (200, &json!("Not today.")), "{body}");
     let (status, body) = act(&daemon, &format!("/approvals/{two}/refuse"), json!({})).await;
     assert_eq!(status, 409, "{body}");
     approvals::told(&db, &one, "executed").await;
-    assert_eq!(approvals::count(&db, "SELECT count(*) FROM health.leaks WHERE text = 'one'").await, 1);
+    assert_eq!(approvals::count(&db, "SELECT count(*) FROM health.leaks WHERE text LIKE 'one-%'").await, 1);
     assert_eq!(approvals::count(&db, "SELECT count(*) FROM health.leaks").await, 1);
 }
 

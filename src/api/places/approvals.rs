@@ -32,10 +32,10 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
         post(
             "/proposals/{id}/approve",
             "approveProposal",
-            "Let all through that a proposal still waits for",
+            "Approve everything a proposal still waits for",
             |v, p, b| Box::pin(approve_all(v, p, b)),
         ),
-        post("/proposals/{id}/refuse", "refuseProposal", "Turn all down that a proposal still waits for", |v, p, b| {
+        post("/proposals/{id}/refuse", "refuseProposal", "Refuse everything a proposal still waits for", |v, p, b| {
             Box::pin(refuse_all(v, p, b))
         }),
         get("/standing-rules", "listStandingRules", "Which calls are allowed from now on", |v, p| {
@@ -63,16 +63,16 @@ async fn list(visit: &Visit, wanted: Wanted) -> Result<Page<Action>, Failure> {
 }
 
 async fn one(visit: &Visit, of: ById) -> Result<ActionPage, Failure> {
-    visit.calls.approvals_show(&visit.ext, of.id, None).await
+    visit.calls.approval(&visit.ext, of.id).await
 }
 
 /// What the person saw.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Approval {
-    /// `seen` as the approval was shown with. What has several pages is let through with it alone, or after all of them
-    /// were shown.
-    seen: Option<String>,
+    /// `seen` of the answer that showed all of it. If anything is different now, nothing is let through.
+    #[schemars(length(min = 1, max = 100))]
+    seen: String,
 }
 
 /// Why not.
@@ -85,7 +85,7 @@ struct Refusal {
 }
 
 async fn approve(visit: &Visit, of: ById, with: Approval) -> Result<Action, Failure> {
-    visit.calls.approvals_approve(&visit.ext, of.id, with.seen).await
+    visit.calls.approve_seen(&visit.ext, of.id, with.seen).await
 }
 
 async fn refuse(visit: &Visit, of: ById, with: Refusal) -> Result<Action, Failure> {
@@ -93,11 +93,11 @@ async fn refuse(visit: &Visit, of: ById, with: Refusal) -> Result<Action, Failur
 }
 
 async fn proposal(visit: &Visit, of: ById) -> Result<ProposalPage, Failure> {
-    visit.calls.approvals_proposal(&visit.ext, of.id).await
+    visit.calls.proposal_asked(&visit.ext, of.id).await
 }
 
 async fn approve_all(visit: &Visit, of: ById, with: Approval) -> Result<Page<Action>, Failure> {
-    Ok(visit.whole(visit.calls.approvals_approve_proposal(&visit.ext, of.id, with.seen).await?))
+    Ok(visit.whole(visit.calls.approve_proposal_seen(&visit.ext, of.id, with.seen).await?))
 }
 
 async fn refuse_all(visit: &Visit, of: ById, with: Refusal) -> Result<Page<Action>, Failure> {
