@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::failure::Failure;
 use super::rights::Need;
-use super::rpc::{Rpc, limited, to_its_end};
+use super::rpc::{Rpc, Unavailable, limited, to_its_end};
 use super::visitor::may;
 use access::Grant;
 use base::{TenantId, crash};
@@ -97,9 +97,33 @@ impl UndoApiServer for Rpc {
         butler: Option<String>,
         limit: Option<u32>,
     ) -> Result<Vec<UndoableCall>, Failure> {
+        Ok(self.undoable(ext, butler, limit).await?.0)
+    }
+
+    async fn undo_call(&self, ext: &Extensions, butler: String, call: i64) -> Result<Undone, Failure> {
+        let grant = may(ext, Need::Manage)?;
+        let butler = self.butler(&grant, &butler).await?;
+        self.undo(&grant, &butler, Which::Call(call)).await
+    }
+
+    async fn undo_session(&self, ext: &Extensions, id: Uuid) -> Result<Undone, Failure> {
+        let grant = may(ext, Need::Manage)?;
+        let (butler, _) = self.session(&grant, id).await?;
+        self.undo(&grant, &butler, Which::Session(id)).await
+    }
+}
+
+impl Rpc {
+    /// What `undo_list` answers, and the butlers that can't be asked just now.
+    pub async fn undoable(
+        &self,
+        ext: &Extensions,
+        butler: Option<String>,
+        limit: Option<u32>,
+    ) -> Result<(Vec<UndoableCall>, Vec<Unavailable>), Failure> {
         let grant = may(ext, Need::Look)?;
         let limit = limited(limit, USUAL, MOST)?;
-        let (butlers, _) = self.butlers(&grant, butler.as_deref()).await?;
+        let (butlers, unavailable) = self.butlers(&grant, butler.as_deref()).await?;
         let mut found = Vec::new();
         let mut lease = self.shared(&grant.tenant).await?;
         for butler in butlers {
@@ -118,23 +142,9 @@ impl UndoApiServer for Rpc {
         }
         found.sort_by_key(|call| Reverse(call.called_at));
         found.truncate(limit as usize);
-        Ok(found)
+        Ok((found, unavailable))
     }
 
-    async fn undo_call(&self, ext: &Extensions, butler: String, call: i64) -> Result<Undone, Failure> {
-        let grant = may(ext, Need::Manage)?;
-        let butler = self.butler(&grant, &butler).await?;
-        self.undo(&grant, &butler, Which::Call(call)).await
-    }
-
-    async fn undo_session(&self, ext: &Extensions, id: Uuid) -> Result<Undone, Failure> {
-        let grant = may(ext, Need::Manage)?;
-        let (butler, _) = self.session(&grant, id).await?;
-        self.undo(&grant, &butler, Which::Session(id)).await
-    }
-}
-
-impl Rpc {
     async fn shared(&self, tenant: &TenantId) -> Result<Lease, StoreError> {
         self.supervisor.services().db.shared(tenant).await
     }

@@ -1,7 +1,7 @@
 //! Calls on record, what can be taken back, notes for the owner, names of secrets, tokens.
 
 use access::TokenInfo;
-use admin::calls::{AuditApiServer, NotesApiServer, SecretsApiServer, TokensApiServer, UndoApiServer};
+use admin::calls::{AuditApiServer, NotesApiServer, SecretsApiServer, TokensApiServer};
 use admin::{AuditRow, Failure, Need, SecretName, UndoableCall};
 use outbox::Note;
 use schemars::JsonSchema;
@@ -72,8 +72,9 @@ struct UndoWanted {
 }
 
 async fn undo(visit: &Visit, wanted: UndoWanted) -> Result<Page<UndoableCall>, Failure> {
-    let found = visit.calls.undo_list(&visit.ext, wanted.butler, Some(wanted.limit.unwrap_or(50))).await?;
-    Ok(visit.whole(found))
+    let limit = wanted.limit.unwrap_or(50);
+    let (calls, unavailable) = visit.calls.undoable(&visit.ext, wanted.butler, Some(limit)).await?;
+    Ok(visit.part(calls, None::<String>, unavailable))
 }
 
 /// Which part of a list.
