@@ -61,11 +61,18 @@ impl Visit {
 
     /// A page of a list that says itself where it goes on.
     pub fn part<T, P: ToString>(&self, data: Vec<T>, next: Option<P>, unavailable: Vec<Unavailable>) -> Page<T> {
-        Page { data, next: next.map(|place| cursor::seal(&self.list, &place.to_string())), unavailable }
+        let next = next.map(|place| cursor::seal(&self.list, &place.to_string()));
+        Page { data, next, truncated: false, unavailable }
     }
 
     /// A list that is answered whole.
     pub fn whole<T>(&self, data: Vec<T>) -> Page<T> {
-        Page { data, next: None, unavailable: Vec::new() }
+        self.part(data, None::<String>, Vec::new())
+    }
+
+    /// A list of which its source gives so many at most.
+    pub fn most<T>(&self, data: Vec<T>, most: usize) -> Page<T> {
+        let truncated = data.len() >= most;
+        self.whole(data).cut(truncated)
     }
 }

@@ -15,6 +15,9 @@ use crate::input::Nothing;
 use crate::list::Page;
 use crate::visit::Visit;
 
+/// As many notes as their tool lists.
+const MOST_NOTES: usize = 500;
+
 pub(super) fn endpoints() -> Vec<Endpoint> {
     vec![
         get("/butlers", "listButlers", "The butlers and how each is", |v, p| Box::pin(list(v, p))),
@@ -67,5 +70,5 @@ async fn skills(visit: &Visit, of: OfButler) -> Result<Page<SkillInfo>, Failure>
 }
 
 async fn notes(visit: &Visit, of: OfButler) -> Result<Page<NoteToSelf>, Failure> {
-    Ok(visit.whole(look(visit, &of.butler, "notes_list", json!({})).await?))
+    Ok(visit.most(look(visit, &of.butler, "notes_list", json!({})).await?, MOST_NOTES))
 }

@@ -19,7 +19,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
         get(
             "/butlers/{butler}/journal/checkpoints",
             "listCheckpoints",
-            "Up to where what was said is summarized",
+            "How far the conversation is summarized",
             |v, p| Box::pin(checkpoints(v, p)),
         ),
         get("/butlers/{butler}/journal/edits", "listEdits", "Files of the journal that somebody edited", |v, p| {
@@ -63,8 +63,8 @@ struct CheckpointsOf {
 }
 
 async fn checkpoints(visit: &Visit, of: CheckpointsOf) -> Result<Page<Checkpoint>, Failure> {
-    let found = visit.calls.journal_checkpoints(&visit.ext, of.butler, of.limit.unwrap_or(50)).await?;
-    Ok(visit.whole(found))
+    let limit = of.limit.unwrap_or(50);
+    Ok(visit.most(visit.calls.journal_checkpoints(&visit.ext, of.butler, limit).await?, limit as usize))
 }
 
 async fn edits(visit: &Visit, of: OfButler) -> Result<Page<Edit>, Failure> {

@@ -15,6 +15,9 @@ use crate::input::Nothing;
 use crate::list::Page;
 use crate::visit::Visit;
 
+/// As many jobs as their tool lists.
+const MOST_BACKFILLS: usize = 1000;
+
 pub(super) fn endpoints() -> Vec<Endpoint> {
     vec![
         get("/people", "listPeople", "The identities under which the household knows people", |v, p| {
@@ -106,7 +109,8 @@ async fn connectors(visit: &Visit, _: Nothing) -> Result<Page<Connector>, Failur
 }
 
 async fn backfills(visit: &Visit, _: Nothing) -> Result<Page<Backfill>, Failure> {
-    Ok(visit.whole(look(visit, SWITCHBOARD, "backfill_list", json!({})).await?))
+    let found = look(visit, SWITCHBOARD, "backfill_list", json!({"limit": MOST_BACKFILLS})).await?;
+    Ok(visit.most(found, MOST_BACKFILLS))
 }
 
 async fn rules(visit: &Visit, _: Nothing) -> Result<Page<TriageRule>, Failure> {

@@ -74,7 +74,8 @@ struct UndoWanted {
 async fn undo(visit: &Visit, wanted: UndoWanted) -> Result<Page<UndoableCall>, Failure> {
     let limit = wanted.limit.unwrap_or(50);
     let (calls, unavailable) = visit.calls.undoable(&visit.ext, wanted.butler, Some(limit)).await?;
-    Ok(visit.part(calls, None::<String>, unavailable))
+    let full = calls.len() >= limit as usize;
+    Ok(visit.part(calls, None::<String>, unavailable).cut(full))
 }
 
 /// Which part of a list.

@@ -1,5 +1,7 @@
 //! Schedules.
 
+use std::collections::HashMap;
+
 use admin::calls::{LooksApiServer, ScheduleWeekApiServer, SchedulesApiServer};
 use admin::{CalendarRow, Failure, Need, OpenRun, RunRow, ScheduleRow};
 use jiff::Timestamp;
@@ -13,6 +15,11 @@ use crate::endpoint::{Endpoint, get, post};
 use crate::input::Nothing;
 use crate::list::Page;
 use crate::visit::Visit;
+
+/// As many schedules, or runs, as are read of one butler.
+const MOST: usize = 500;
+/// As many runs, or times to come, as a calendar has of one schedule.
+const MOST_MARKS: usize = 100;
 
 pub(super) fn endpoints() -> Vec<Endpoint> {
     vec![
@@ -44,6 +51,15 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
     ]
 }
 
+/// Whether a butler has as many rows as are read of one.
+fn full<'a>(butlers: impl Iterator<Item = &'a str>) -> bool {
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    for butler in butlers {
+        *counts.entry(butler).or_default() += 1;
+    }
+    counts.into_values().any(|count| count >= MOST)
+}
+
 /// Whose.
 #[derive(Deserialize, JsonSchema)]
 struct MaybeOf {
@@ -53,12 +69,14 @@ struct MaybeOf {
 
 async fn list(visit: &Visit, of: MaybeOf) -> Result<Page<ScheduleRow>, Failure> {
     let found = visit.calls.schedule_list(&visit.ext, of.butler, None).await?;
-    Ok(visit.part(found.schedules, None::<String>, found.unavailable))
+    let full = full(found.schedules.iter().map(|row| row.butler.as_str()));
+    Ok(visit.part(found.schedules, None::<String>, found.unavailable).cut(full))
 }
 
 async fn running(visit: &Visit, of: MaybeOf) -> Result<Page<OpenRun>, Failure> {
     let found = visit.calls.schedule_running(&visit.ext, of.butler).await?;
-    Ok(visit.part(found.runs, None::<String>, found.unavailable))
+    let full = full(found.runs.iter().map(|row| row.butler.as_str()));
+    Ok(visit.part(found.runs, None::<String>, found.unavailable).cut(full))
 }
 
 /// From when to when, at most a month.
@@ -74,7 +92,9 @@ struct Span {
 
 async fn calendar(visit: &Visit, span: Span) -> Result<Page<CalendarRow>, Failure> {
     let found = visit.calls.schedule_calendar(&visit.ext, span.from, span.to, span.butler).await?;
-    Ok(visit.part(found.schedules, None::<String>, found.unavailable))
+    let many = |row: &CalendarRow| row.runs.len() >= MOST_MARKS || row.coming.len() >= MOST_MARKS;
+    let full = full(found.schedules.iter().map(|row| row.schedule.butler.as_str())) || found.schedules.iter().any(many);
+    Ok(visit.part(found.schedules, None::<String>, found.unavailable).cut(full))
 }
 
 async fn one(visit: &Visit, of: ById) -> Result<ScheduleRow, Failure> {
