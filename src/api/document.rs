@@ -90,6 +90,7 @@ fn response(endpoint: &Endpoint, status: StatusCode, answer: &Value, problem: &V
         status => {
             shown["content"] = json!({MEDIA_TYPE: {"schema": problem}});
             let header = match status {
+                StatusCode::METHOD_NOT_ALLOWED => json!({"Allow": {"required": true, "schema": text}}),
                 StatusCode::UNAUTHORIZED => json!({"WWW-Authenticate": {"required": true, "schema": text}}),
                 StatusCode::SERVICE_UNAVAILABLE => {
                     json!({"Retry-After": {"required": true, "schema": {"type": "integer"}}})

@@ -150,6 +150,7 @@ impl Endpoint {
         if takes {
             all.push(StatusCode::NOT_FOUND);
         }
+        all.push(StatusCode::METHOD_NOT_ALLOWED);
         if self.body.is_some() {
             all.extend([StatusCode::REQUEST_TIMEOUT, StatusCode::UNSUPPORTED_MEDIA_TYPE]);
         }

@@ -28,6 +28,9 @@ pub(crate) struct Problem {
     detail: String,
     /// Its stable name, for programs.
     code: String,
+    /// The methods that the path has, where it lacks the one of the request.
+    #[serde(skip)]
+    allowed: Option<String>,
 }
 
 impl Problem {
@@ -38,7 +41,16 @@ impl Problem {
             status: status.as_u16(),
             detail: detail.into(),
             code: code.to_owned(),
+            allowed: None,
         }
+    }
+
+    /// The path does not have this method.
+    pub fn other_method(allowed: impl Into<String>) -> Self {
+        let allowed = allowed.into();
+        let detail = format!("Only {allowed} is answered here.");
+        let problem = Self::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail);
+        Self { allowed: Some(allowed), ..problem }
     }
 
     /// What came in is not as the document has it.
@@ -75,15 +87,8 @@ impl Problem {
             }
             _ => {}
         }
-        response
-    }
-
-    /// The answer to a method that the path does not have.
-    pub fn other_method(allowed: &str) -> Response<Body> {
-        let detail = format!("Only {allowed} is answered here.");
-        let mut response = Self::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail).response();
-        if let Ok(allowed) = HeaderValue::from_str(allowed) {
-            response.headers_mut().insert(ALLOW, allowed);
+        if let Some(allowed) = self.allowed.as_deref().and_then(|allowed| HeaderValue::from_str(allowed).ok()) {
+            headers.insert(ALLOW, allowed);
         }
         response
     }
@@ -101,12 +106,16 @@ impl From<Failure> for Problem {
             "unauthorized" => StatusCode::UNAUTHORIZED,
             "forbidden" => StatusCode::FORBIDDEN,
             "not_found" | "unknown_butler" | "unknown_tool" => StatusCode::NOT_FOUND,
-            code if code.ends_with("_not_found") => StatusCode::NOT_FOUND,
-            "invalid_arguments" | "invalid_cursor" => StatusCode::UNPROCESSABLE_ENTITY,
-            "unavailable" | "butler_unavailable" | "database_unavailable" | "stopping" | "timeout" | "draining" => {
-                StatusCode::SERVICE_UNAVAILABLE
-            }
-            "internal" => StatusCode::INTERNAL_SERVER_ERROR,
+            code if code.starts_with("invalid_") => StatusCode::UNPROCESSABLE_ENTITY,
+            "too_large" => StatusCode::PAYLOAD_TOO_LARGE,
+            "unavailable"
+            | "butler_unavailable"
+            | "database_unavailable"
+            | "stopping"
+            | "timeout"
+            | "draining"
+            | "cancelled" => StatusCode::SERVICE_UNAVAILABLE,
+            "internal" | "tool_failed" => StatusCode::INTERNAL_SERVER_ERROR,
             // It can't be done as things stand.
             _ => StatusCode::CONFLICT,
         };
@@ -117,6 +126,21 @@ impl From<Failure> for Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_failure_has_the_status_of_its_kind() {
+        for (code, status) in [
+            ("invalid_rule", 422),
+            ("invalid_cursor", 422),
+            ("too_large", 413),
+            ("tool_failed", 500),
+            ("cancelled", 503),
+            ("unknown_butler", 404),
+            ("changed", 409),
+        ] {
+            assert_eq!(Problem::from(Failure::new(code, "x")).status().as_u16(), status, "{code}");
+        }
+    }
 
     #[test]
     fn a_status_that_nobody_documented_is_not_answered() {

@@ -1,4 +1,4 @@
-//! The API's door: Host, Origin and size first, then the token, then the endpoint.
+//! The API's edge: Host, Origin and size first, then the token, then the endpoint.
 
 use access::{Edge, Holder};
 use admin::{Rpc, Site, SiteParts, Visitor};
@@ -27,6 +27,15 @@ const ROOT: &str = "/api/v1";
 /// The channel under which its callers' calls are on record.
 const CHANNEL: &str = "api";
 const LOOKS: &str = "GET, HEAD";
+/// What may be answered where no endpoint is.
+const ELSEWHERE: &[StatusCode] = &[
+    StatusCode::UNAUTHORIZED,
+    StatusCode::FORBIDDEN,
+    StatusCode::NOT_FOUND,
+    StatusCode::METHOD_NOT_ALLOWED,
+    StatusCode::PAYLOAD_TOO_LARGE,
+    StatusCode::INTERNAL_SERVER_ERROR,
+];
 /// The page loads nothing and runs nothing.
 const POLICY: &str = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
 
@@ -41,20 +50,31 @@ impl Api {
         Self { calls: parts.calls.over(CHANNEL), edge: parts.edge }
     }
 
-    async fn reply(&self, request: Request<Incoming>) -> Result<Response<Body>, Problem> {
-        self.edge.check(request.uri(), request.headers()).map_err(|refusal| Problem::from(&refusal))?;
+    /// An answer, or a refusal of a status that the document has.
+    async fn reply(&self, request: Request<Incoming>) -> Response<Body> {
         let path = request.uri().path().strip_prefix(ROOT).unwrap_or_default().to_owned();
+        let found = table::find(request.method(), &path);
+        let documented = match &found {
+            Found::Endpoint(endpoint, _) => endpoint.statuses(),
+            Found::Methods(_) | Found::Nothing => ELSEWHERE.to_vec(),
+        };
+        let done = self.reply_at(&path, found, request).await;
+        done.unwrap_or_else(|problem| problem.within(&documented).response())
+    }
+
+    async fn reply_at(&self, path: &str, found: Found, request: Request<Incoming>) -> Result<Response<Body>, Problem> {
+        self.edge.check(request.uri(), request.headers()).map_err(|refusal| Problem::from(&refusal))?;
         // What the API is, is no secret: it is the same in every household.
-        let shown: Option<(&'static str, &'static Bytes)> = match path.as_str() {
+        let shown: Option<(&'static str, &'static Bytes)> = match path {
             "" | "/" => Some(("text/html; charset=utf-8", &PAGE)),
             "/openapi.json" => Some(("application/json", &DOCUMENT)),
             _ => None,
         };
         if let Some((media_type, bytes)) = shown {
-            return Ok(match looks(request.method()) {
-                true => answer(StatusCode::OK, media_type, bytes.clone(), request.headers()),
-                false => Problem::other_method(LOOKS),
-            });
+            return match looks(request.method()) {
+                true => Ok(answer(StatusCode::OK, media_type, bytes.clone(), request.headers())),
+                false => Err(Problem::other_method(LOOKS)),
+            };
         }
         let grant = self.edge.authenticate(request.headers()).map_err(|refusal| Problem::from(&refusal))?;
         if matches!(grant.holder, Holder::Session { .. }) {
@@ -62,16 +82,14 @@ impl Api {
             return Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", sentence));
         }
         prove(request.extensions(), &grant).map_err(|refusal| Problem::from(&refusal))?;
-        let (endpoint, words) = match table::find(request.method(), &path) {
-            Found::Endpoint(endpoint, words) => (endpoint, words),
-            Found::Methods(methods) => return Ok(Problem::other_method(&methods)),
+        match found {
+            Found::Endpoint(endpoint, words) => self.run(endpoint, words, request).await,
+            Found::Methods(methods) => Err(Problem::other_method(methods)),
             Found::Nothing => {
                 let sentence = "There is no such endpoint. See /api/v1/ for those that there are.";
-                return Err(Problem::new(StatusCode::NOT_FOUND, "not_found", sentence));
+                Err(Problem::new(StatusCode::NOT_FOUND, "not_found", sentence))
             }
-        };
-        let done = self.run(endpoint, words, request).await;
-        Ok(done.unwrap_or_else(|problem| problem.within(&endpoint.statuses()).response()))
+        }
     }
 
     async fn run(
@@ -113,7 +131,7 @@ impl Site for Api {
 
     async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
         let bare = request.method() == Method::HEAD;
-        let mut response = self.reply(request).await.unwrap_or_else(|problem| problem.response());
+        let mut response = self.reply(request).await;
         if bare {
             *response.body_mut() = Full::new(Bytes::new()).boxed_unsync();
         }
