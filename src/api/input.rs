@@ -13,6 +13,7 @@ use super::problem::Problem;
 pub(crate) struct Input {
     /// JSON Schema of an object.
     pub schema: Value,
+    /// `None`: the schema is wrong, and nothing is taken in by it.
     check: Option<jsonschema::Validator>,
 }
 
@@ -29,6 +30,7 @@ pub(crate) struct Paging {
 
 /// No parameters.
 #[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Nothing {}
 
 impl Input {
@@ -83,7 +85,11 @@ impl Input {
 
     /// Refuses a value that is not as the schema has it.
     pub fn check(&self, value: &Value, code: &str) -> Result<(), Problem> {
-        if let Some(mistake) = self.check.as_ref().and_then(|check| check.validate(value).err()) {
+        let Some(validator) = &self.check else {
+            let detail = "The daemon can't check what this takes; its log says why.";
+            return Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail));
+        };
+        if let Err(mistake) = validator.validate(value) {
             let place = mistake.instance_path().to_string();
             let place = if place.is_empty() { String::new() } else { format!("{}: ", place.trim_start_matches('/')) };
             return Err(Problem::malformed(code, format!("{place}{mistake}.")));
@@ -156,6 +162,20 @@ mod tests {
         let value = input.typed(words)?;
         input.check(&value, "invalid_parameters")?;
         Input::read(&value)
+    }
+
+    #[test]
+    fn what_can_not_be_checked_is_not_taken() {
+        for endpoint in crate::table::ALL.iter().flat_map(|(_, endpoints)| endpoints) {
+            let bodies = endpoint.body.as_ref().into_iter();
+            assert!(bodies.chain([&endpoint.params]).all(|input| input.check.is_some()), "{}", endpoint.id);
+        }
+        let broken = Input { schema: serde_json::json!({}), check: None };
+        let refused = broken.check(&serde_json::json!({}), "invalid_body").unwrap_err();
+        assert_eq!(refused.status(), StatusCode::INTERNAL_SERVER_ERROR);
+        let none = Input::of::<Nothing>();
+        assert!(none.check(&serde_json::json!({}), "invalid_body").is_ok());
+        assert!(none.check(&serde_json::json!({"more": 1}), "invalid_body").is_err());
     }
 
     #[test]

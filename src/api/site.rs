@@ -35,6 +35,7 @@ const ELSEWHERE: &[StatusCode] = &[
     StatusCode::METHOD_NOT_ALLOWED,
     StatusCode::PAYLOAD_TOO_LARGE,
     StatusCode::INTERNAL_SERVER_ERROR,
+    StatusCode::SERVICE_UNAVAILABLE,
 ];
 /// The page loads nothing and runs nothing.
 const POLICY: &str = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
