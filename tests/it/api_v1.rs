@@ -159,6 +159,16 @@ async fn what_is_wrong_is_a_problem_and_what_is_known_is_not_sent_again() {
         assert_eq!(answer.status().as_u16(), status, "{text}");
         problem(&answer.headers().clone(), &answer.json().await.expect("JSON"), status, code);
     }
+    // The status stays the same while nothing happens; at the beginning connections come and go.
+    let status = format!("http://{}/api/v1/status", daemon.admin());
+    eventually("a status that is known", || async {
+        let first = http().get(&status).bearer_auth(&own).send().await.expect("an answer");
+        let tag = first.headers()["etag"].clone();
+        let again =
+            http().get(&status).bearer_auth(&own).header("if-none-match", &tag).send().await.expect("an answer");
+        if again.status() == 304 { Ok(()) } else { Err(again.text().await.expect("text")) }
+    })
+    .await;
     let at = format!("http://{}/api/v1/rules", daemon.admin());
     let first = http().get(&at).bearer_auth(&own).send().await.expect("an answer");
     let tag = first.headers()["etag"].clone();

@@ -1,18 +1,20 @@
 //! The household as a whole.
 
-use admin::Failure;
+use std::collections::BTreeMap;
+
 use admin::calls::HouseApiServer;
-use butler::HouseholdStatus;
+use admin::{Failure, Need};
+use butler::{BackupStatus, ButlerStatus, DatabaseStatus, HouseholdStatus, Trouble};
 use config::EffectiveSetting;
+use jiff::Timestamp;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use sessions::budget::{By, Costs, LimitLeft};
 
 use crate::endpoint::{Endpoint, get};
 use crate::input::Nothing;
 use crate::list::Page;
 use crate::visit::Visit;
-use admin::Need;
 
 pub(super) fn endpoints() -> Vec<Endpoint> {
     vec![
@@ -31,8 +33,48 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
     ]
 }
 
-async fn status(visit: &Visit, _: Nothing) -> Result<HouseholdStatus, Failure> {
-    visit.calls.status(&visit.ext).await
+/// The household. How long it is up follows from `started_at`, and is left out: else no two answers were the same.
+#[derive(Serialize, JsonSchema)]
+struct Household {
+    version: String,
+    pid: u32,
+    started_at: Timestamp,
+    /// The core butlers are up, and nothing of the machine fails that they need.
+    ready: bool,
+    /// Why it is not ready.
+    troubles: Vec<Trouble>,
+    /// Where the admin port is.
+    admin: String,
+    /// Lines of the log that could not be written since the start.
+    log_lines_lost: u64,
+    /// Backups that the daemon makes by itself; null: it makes none.
+    backup: Option<BackupStatus>,
+    /// How many deliveries wait for each channel that the household does not have.
+    without_channel: BTreeMap<String, u64>,
+    database: DatabaseStatus,
+    butlers: Vec<ButlerStatus>,
+}
+
+impl From<HouseholdStatus> for Household {
+    fn from(status: HouseholdStatus) -> Self {
+        Self {
+            version: status.version,
+            pid: status.pid,
+            started_at: status.started_at,
+            ready: status.ready,
+            troubles: status.troubles,
+            admin: status.admin,
+            log_lines_lost: status.log_lines_lost,
+            backup: status.backup,
+            without_channel: status.without_channel,
+            database: status.database,
+            butlers: status.butlers,
+        }
+    }
+}
+
+async fn status(visit: &Visit, _: Nothing) -> Result<Household, Failure> {
+    Ok(visit.calls.status(&visit.ext).await?.into())
 }
 
 /// Of which days, and by what.
