@@ -2,6 +2,7 @@
 
 use admin::Failure;
 use inbox::SWITCHBOARD;
+use inbox::triage::Rule;
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -82,24 +83,6 @@ struct Backfill {
     more: Map<String, Value>,
 }
 
-/// A triage rule. The first that fits a message decides.
-#[derive(Serialize, Deserialize, JsonSchema)]
-struct TriageRule {
-    id: Uuid,
-    position: i32,
-    /// What it looks at.
-    kind: String,
-    pattern: String,
-    /// `route_to`, `low_priority`, `metadata_only`, `skip` or `pass`.
-    action: String,
-    butler: Option<String>,
-    enabled: bool,
-    note: Option<String>,
-    /// What else is known of it.
-    #[serde(flatten)]
-    more: Map<String, Value>,
-}
-
 async fn people(visit: &Visit, _: Nothing) -> Result<Page<Identity>, Failure> {
     Ok(visit.whole(look(visit, SWITCHBOARD, "contact_identity_list", json!({})).await?))
 }
@@ -113,6 +96,6 @@ async fn backfills(visit: &Visit, _: Nothing) -> Result<Page<Backfill>, Failure>
     Ok(visit.most(found, MOST_BACKFILLS))
 }
 
-async fn rules(visit: &Visit, _: Nothing) -> Result<Page<TriageRule>, Failure> {
+async fn rules(visit: &Visit, _: Nothing) -> Result<Page<Rule>, Failure> {
     Ok(visit.whole(look(visit, SWITCHBOARD, "triage_rule_list", json!({})).await?))
 }

@@ -1,5 +1,6 @@
 //! What a rule says, and which one fits a message. Pure.
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use strum::{EnumString, IntoStaticStr, VariantArray};
@@ -9,9 +10,12 @@ use crate::types::{Action, Envelope, Triage};
 use base::text::plain_identity;
 
 /// What of a message a rule looks at.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, IntoStaticStr, EnumString, VariantArray)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema, IntoStaticStr, EnumString, VariantArray,
+)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
+#[schemars(rename = "TriageKind")]
 pub enum Kind {
     /// The sender's whole identity.
     SenderAddress,
@@ -54,19 +58,26 @@ impl Kind {
     }
 }
 
-/// One rule.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+/// A triage rule. The first that fits a message decides.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "TriageRule")]
 pub struct Rule {
     pub id: Uuid,
     /// Lower ones are asked first.
     pub position: i32,
     pub kind: Kind,
     pub pattern: String,
+    #[schemars(schema_with = "actions")]
     pub action: Action,
     /// Of `route_to`.
     pub butler: Option<String>,
     pub enabled: bool,
     pub note: Option<String>,
+}
+
+fn actions(_: &mut SchemaGenerator) -> Schema {
+    let words: Vec<&str> = Action::ALL.iter().map(|action| action.as_str()).collect();
+    json_schema!({"type": "string", "enum": words})
 }
 
 /// A tenant's rules in their order.
