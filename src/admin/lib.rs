@@ -118,7 +118,7 @@ pub use live::LiveEvent;
 pub use local_answers::{ProjectPage, ProjectRow};
 pub use login::{LoginLink, WantedLink};
 pub use login_links::{LoginLinks, Redeemed};
-pub use looks::{SkillInfo, ToolTried};
+pub use looks::{SkillInfo, ToolTried, answered, look};
 pub use models::{ModelKeys, TrialOutcome, TriedModel, model_key_names, try_models};
 pub use place::{DaemonFile, PlaceError};
 pub use rights::Need;

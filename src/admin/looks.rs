@@ -6,6 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use jsonrpsee::Extensions;
 use jsonrpsee::proc_macros::rpc;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
@@ -82,6 +83,23 @@ pub struct ToolTried {
     pub answer: ToolAnswer,
     /// `None`: its line can't be read just now.
     pub call: Option<CallRow>,
+}
+
+/// Asks a tool of a butler that only reads; its answer as the type that the caller has of it.
+pub async fn look<T: DeserializeOwned>(
+    calls: &Rpc,
+    ext: &Extensions,
+    butler: &str,
+    tool: &str,
+    args: Value,
+) -> Result<T, Failure> {
+    let args = args.as_object().cloned();
+    answered(calls.tool_look(ext, butler.to_owned(), tool.to_owned(), args).await?)
+}
+
+/// An answer of a tool, or a part of it, as its type.
+pub fn answered<T: DeserializeOwned>(value: Value) -> Result<T, Failure> {
+    serde_json::from_value(value).map_err(|e| Failure::internal("Reading what a tool answered", &e))
 }
 
 #[async_trait]

@@ -4,6 +4,7 @@ use std::str::FromStr;
 
 use admin::{Failure, Rpc, Unavailable};
 use jsonrpsee::Extensions;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::cursor;
@@ -41,6 +42,11 @@ impl<T> Start<T> {
 }
 
 impl Visit {
+    /// Asks a tool that only reads.
+    pub async fn look<T: DeserializeOwned>(&self, butler: &str, tool: &str, args: Value) -> Result<T, Failure> {
+        admin::look(&self.calls, &self.ext, butler, tool, args).await
+    }
+
     /// Where the page begins that is asked for.
     pub fn start<T: FromStr>(&self, paging: &Paging) -> Result<Start<T>, Failure> {
         let invalid = || Failure::new("invalid_cursor", "That is not a cursor of this list. Begin without one.");

@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use uuid::Uuid;
 
-use super::looks::look;
 use crate::endpoint::{Endpoint, get};
 use crate::input::Nothing;
 use crate::list::Page;
@@ -70,5 +69,5 @@ async fn skills(visit: &Visit, of: OfButler) -> Result<Page<SkillInfo>, Failure>
 }
 
 async fn notes(visit: &Visit, of: OfButler) -> Result<Page<NoteToSelf>, Failure> {
-    Ok(visit.most(look(visit, &of.butler, "notes_list", json!({})).await?, MOST_NOTES))
+    Ok(visit.most(visit.look(&of.butler, "notes_list", json!({})).await?, MOST_NOTES))
 }

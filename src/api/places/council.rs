@@ -1,13 +1,12 @@
 //! The council.
 
-use admin::Failure;
+use admin::{Failure, answered};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::looks::{look, read};
 use crate::endpoint::{Endpoint, get};
 use crate::input::Paging;
 use crate::list::Page;
@@ -84,8 +83,8 @@ async fn list(visit: &Visit, wanted: Wanted) -> Result<Page<CouncilQuestion>, Fa
     if let Some(before) = start.before {
         args["before"] = json!(before);
     }
-    let mut answer: Value = look(visit, &wanted.butler, "council_questions", args).await?;
-    Ok(visit.page(&start, read(answer["questions"].take())?, |question: &CouncilQuestion| question.id))
+    let mut answer: Value = visit.look(&wanted.butler, "council_questions", args).await?;
+    Ok(visit.page(&start, answered(answer["questions"].take())?, |question: &CouncilQuestion| question.id))
 }
 
 /// Which question.
@@ -98,6 +97,6 @@ struct OneOf {
 }
 
 async fn one(visit: &Visit, of: OneOf) -> Result<Deliberation, Failure> {
-    let found: Option<Deliberation> = look(visit, &of.butler, "council_question", json!({"id": of.id})).await?;
+    let found: Option<Deliberation> = visit.look(&of.butler, "council_question", json!({"id": of.id})).await?;
     found.ok_or_else(|| Failure::new("not_found", format!("There is no question {}.", of.id)))
 }

@@ -1,13 +1,12 @@
 //! What butlers remember.
 
-use admin::Failure;
+use admin::{Failure, answered};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::looks::{look, read};
 use super::messages::word;
 use crate::endpoint::{Endpoint, get};
 use crate::input::Paging;
@@ -85,8 +84,8 @@ async fn search(visit: &Visit, wanted: Searched) -> Result<Page<MemoryHit>, Fail
     if let Some(kind) = word(wanted.kind) {
         args["types"] = json!([kind]);
     }
-    let mut answer: Value = look(visit, &wanted.butler, "memory_search", args).await?;
-    Ok(visit.whole(read(answer["results"].take())?))
+    let mut answer: Value = visit.look(&wanted.butler, "memory_search", args).await?;
+    Ok(visit.whole(answered(answer["results"].take())?))
 }
 
 /// Whose history.
@@ -122,9 +121,9 @@ async fn history(visit: &Visit, wanted: HistoryOf) -> Result<Page<MemoryEvent>, 
     if let Some(before) = start.before {
         args["before"] = json!(before);
     }
-    let mut answer: Value = look(visit, &wanted.butler, "memory_history", args).await?;
+    let mut answer: Value = visit.look(&wanted.butler, "memory_history", args).await?;
     let next = answer["next_before"].as_i64();
-    Ok(visit.part(read(answer["events"].take())?, next, Vec::new()))
+    Ok(visit.part(answered(answer["events"].take())?, next, Vec::new()))
 }
 
 /// Which memory.
@@ -172,5 +171,5 @@ struct MemoryStory {
 }
 
 async fn why(visit: &Visit, wanted: OneOf) -> Result<MemoryStory, Failure> {
-    look(visit, &wanted.butler, "memory_why", json!({"memory_id": wanted.id})).await
+    visit.look(&wanted.butler, "memory_why", json!({"memory_id": wanted.id})).await
 }

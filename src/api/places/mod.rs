@@ -7,7 +7,6 @@ mod butlers;
 mod council;
 mod house;
 mod journal;
-mod looks;
 mod memory;
 mod messages;
 mod people;

@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::looks::look;
 use super::messages::with_contact;
 use crate::endpoint::{Endpoint, get};
 use crate::input::Nothing;
@@ -84,18 +83,18 @@ struct Backfill {
 }
 
 async fn people(visit: &Visit, _: Nothing) -> Result<Page<Identity>, Failure> {
-    Ok(visit.whole(look(visit, SWITCHBOARD, "contact_identity_list", json!({})).await?))
+    Ok(visit.whole(visit.look(SWITCHBOARD, "contact_identity_list", json!({})).await?))
 }
 
 async fn connectors(visit: &Visit, _: Nothing) -> Result<Page<Connector>, Failure> {
-    Ok(visit.whole(look(visit, SWITCHBOARD, "connector_list", json!({})).await?))
+    Ok(visit.whole(visit.look(SWITCHBOARD, "connector_list", json!({})).await?))
 }
 
 async fn backfills(visit: &Visit, _: Nothing) -> Result<Page<Backfill>, Failure> {
-    let found = look(visit, SWITCHBOARD, "backfill_list", json!({"limit": MOST_BACKFILLS})).await?;
+    let found = visit.look(SWITCHBOARD, "backfill_list", json!({"limit": MOST_BACKFILLS})).await?;
     Ok(visit.most(found, MOST_BACKFILLS))
 }
 
 async fn rules(visit: &Visit, _: Nothing) -> Result<Page<Rule>, Failure> {
-    Ok(visit.whole(look(visit, SWITCHBOARD, "triage_rule_list", json!({})).await?))
+    Ok(visit.whole(visit.look(SWITCHBOARD, "triage_rule_list", json!({})).await?))
 }

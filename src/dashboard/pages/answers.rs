@@ -1,11 +1,13 @@
 //! What tools of butlers answer, for pages: an answer that a page can't read is told as that, and never taken for none.
 
 use admin::Failure;
-use admin::calls::{LooksApiServer, WorkApiServer};
+use admin::calls::WorkApiServer;
 use http::StatusCode;
 use maud::{Markup, html};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+
+pub(super) use admin::answered as read;
 
 use crate::parts::{Tone, note};
 use crate::reply::PageError;
@@ -18,13 +20,7 @@ pub(super) async fn look<T: DeserializeOwned>(
     tool: &str,
     args: Value,
 ) -> Result<T, Failure> {
-    let args = args.as_object().cloned();
-    read(visit.calls.tool_look(&visit.ext, butler.to_owned(), tool.to_owned(), args).await?)
-}
-
-/// A part of an answer, as a page shows it.
-pub(super) fn read<T: DeserializeOwned>(value: Value) -> Result<T, Failure> {
-    serde_json::from_value(value).map_err(|e| Failure::internal("Showing what a tool answered", &e))
+    admin::look(&visit.calls, &visit.ext, butler, tool, args).await
 }
 
 /// Calls a tool that changes something.
