@@ -76,7 +76,7 @@ fn operation(endpoint: &Endpoint, tag: &str, schemas: &mut SchemaGenerator, prob
 }
 
 fn response(endpoint: &Endpoint, status: StatusCode, answer: &Value, problem: &Value) -> Value {
-    let tag = json!({"description": "Of these very bytes.", "required": true, "schema": {"type": "string"}});
+    let tag = json!({"description": "The hash of the answer.", "required": true, "schema": {"type": "string"}});
     let mut shown = json!({"description": status.canonical_reason().unwrap_or("Unknown")});
     let text = json!({"type": "string"});
     match status {

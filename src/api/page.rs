@@ -59,7 +59,7 @@ fn shown(endpoint: &Endpoint) -> Markup {
 fn inputs(input: &Input) -> Markup {
     html! { ul { @for (name, schema) in input.properties() { li {
         code { (name) }
-        @if !input.requires(name) { ", if wanted" }
+        @if !input.requires(name) { ", optional" }
         @if let Some(about) = schema["description"].as_str() { ": " (about) }
         @if let Some(values) = values(schema) { " One of " (values) "." }
     } } } }

@@ -1,4 +1,4 @@
-//! What waits at the door, as rows and people have it.
+//! Calls that wait for a decision, as rows and people have them.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -41,7 +41,7 @@ impl RiskTier {
     }
 }
 
-/// Where a wish stands.
+/// How far a call is that waits, or waited, for a decision.
 #[derive(
     Clone,
     Copy,
@@ -80,7 +80,7 @@ impl Status {
     }
 }
 
-/// What sent a call to the door.
+/// Why a call waits for a decision.
 #[derive(
     Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, IntoStaticStr, EnumString, schemars::JsonSchema,
 )]
@@ -231,7 +231,7 @@ store::row! {
     }
 }
 
-/// Which wishes to list. Nothing set: all of them.
+/// Which calls to list. Nothing set: all of them.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
     pub butler: Option<String>,
@@ -244,7 +244,7 @@ pub struct Filter {
 }
 
 store::row! {
-    /// Something that happened to a wish or a rule.
+    /// Something that happened to a call waiting for a decision, or to a rule.
     #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
     #[schemars(rename = "ApprovalEvent")]
     pub struct Event {
