@@ -30,7 +30,8 @@ pub(crate) struct Visit {
 
 /// Where a page begins and how many rows it has.
 pub(crate) struct Start<T> {
-    pub before: Option<T>,
+    /// The last row of the page before, as the list names it; `None`: the list begins.
+    pub at: Option<T>,
     pub limit: u32,
 }
 
@@ -38,6 +39,14 @@ impl<T> Start<T> {
     /// One more than is shown, to know whether there is another page.
     pub fn one_more(&self) -> Option<u32> {
         Some(self.limit + 1)
+    }
+
+    /// Cuts what was found to a page; whether there is more of it.
+    fn goes_on<R>(&self, found: &mut Vec<R>) -> bool {
+        let most = self.limit as usize;
+        let more = found.len() > most;
+        found.truncate(most);
+        more
     }
 }
 
@@ -52,17 +61,27 @@ impl Visit {
         let invalid = || Failure::new("invalid_cursor", "That is not a cursor of this list. Begin without one.");
         let place =
             paging.cursor.as_deref().map(|given| cursor::open(&self.list, given).ok_or_else(invalid)).transpose()?;
-        let before = place.map(|place| place.parse::<T>().map_err(|_| invalid())).transpose()?;
-        Ok(Start { before, limit: paging.limit.unwrap_or(USUAL) })
+        let at = place.map(|place| place.parse::<T>().map_err(|_| invalid())).transpose()?;
+        Ok(Start { at, limit: paging.limit.unwrap_or(USUAL) })
     }
 
     /// A page of what was found by [`Start::one_more`]; `place` is where the next begins behind its last row.
     pub fn page<T, S, P: ToString>(&self, start: &Start<S>, mut found: Vec<T>, place: impl Fn(&T) -> P) -> Page<T> {
-        let most = start.limit as usize;
-        let more = found.len() > most;
-        found.truncate(most);
-        let next = found.last().filter(|_| more).map(|last| place(last).to_string());
+        let next = start.goes_on(&mut found).then(|| found.last().map(place)).flatten();
         self.part(found, next, Vec::new())
+    }
+
+    /// The same of rows that may lack their place: then the list can't go on, which must not look like its end.
+    pub fn page_or<T, S, P: ToString>(
+        &self,
+        start: &Start<S>,
+        (mut found, more): (Vec<T>, bool),
+        place: impl Fn(&T) -> Option<P>,
+    ) -> Result<Page<T>, Failure> {
+        let lost = || Failure::internal("Finding where the list goes on", &"its last row has no place");
+        let more = start.goes_on(&mut found) || more;
+        let next = more.then(|| found.last().and_then(place).ok_or_else(lost)).transpose()?;
+        Ok(self.part(found, next, Vec::new()))
     }
 
     /// A page of a list that says itself where it goes on.

@@ -58,7 +58,7 @@ struct Wanted {
 async fn list(visit: &Visit, wanted: Wanted) -> Result<Page<Action>, Failure> {
     let start = visit.start::<uuid::Uuid>(&wanted.paging)?;
     let (status, most) = (word(wanted.status), start.one_more());
-    let found = visit.calls.approvals_before(&visit.ext, wanted.butler, status, start.before, most).await?;
+    let found = visit.calls.approvals_before(&visit.ext, wanted.butler, status, start.at, most).await?;
     Ok(visit.page(&start, found, |action| action.id))
 }
 

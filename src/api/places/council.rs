@@ -80,7 +80,7 @@ struct Deliberation {
 async fn list(visit: &Visit, wanted: Wanted) -> Result<Page<CouncilQuestion>, Failure> {
     let start = visit.start::<Uuid>(&wanted.paging)?;
     let mut args = json!({"limit": start.one_more()});
-    if let Some(before) = start.before {
+    if let Some(before) = start.at {
         args["before"] = json!(before);
     }
     let mut answer: Value = visit.look(&wanted.butler, "council_questions", args).await?;

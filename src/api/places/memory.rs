@@ -118,7 +118,7 @@ struct MemoryEvent {
 async fn history(visit: &Visit, wanted: HistoryOf) -> Result<Page<MemoryEvent>, Failure> {
     let start = visit.start::<i64>(&wanted.paging)?;
     let mut args = json!({"limit": start.limit});
-    if let Some(before) = start.before {
+    if let Some(before) = start.at {
         args["before"] = json!(before);
     }
     let mut answer: Value = visit.look(&wanted.butler, "memory_history", args).await?;

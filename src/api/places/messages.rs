@@ -81,7 +81,7 @@ struct InboxWanted {
 
 async fn inbox_list(visit: &Visit, wanted: InboxWanted) -> Result<Page<Entry>, Failure> {
     let start = visit.start::<Uuid>(&wanted.paging)?;
-    let found = visit.calls.inbox_list(&visit.ext, word(wanted.state), start.one_more(), start.before).await?;
+    let found = visit.calls.inbox_list(&visit.ext, word(wanted.state), start.one_more(), start.at).await?;
     Ok(visit.page(&start, found, |entry| entry.request_id))
 }
 
@@ -121,7 +121,7 @@ fn said(visit: &Visit, page: ConversationPage) -> Page<SaidRow> {
 
 async fn conversations(visit: &Visit, wanted: Conversations) -> Result<Page<SaidRow>, Failure> {
     let start = visit.start::<i64>(&wanted.paging)?;
-    Ok(said(visit, visit.calls.conversations_list(&visit.ext, start.before, Some(start.limit)).await?))
+    Ok(said(visit, visit.calls.conversations_list(&visit.ext, start.at, Some(start.limit)).await?))
 }
 
 /// What to look for.
@@ -136,7 +136,7 @@ struct Searched {
 
 async fn search(visit: &Visit, wanted: Searched) -> Result<Page<SaidRow>, Failure> {
     let start = visit.start::<i64>(&wanted.paging)?;
-    let found = visit.calls.conversations_search(&visit.ext, wanted.text, start.before, Some(start.limit)).await?;
+    let found = visit.calls.conversations_search(&visit.ext, wanted.text, start.at, Some(start.limit)).await?;
     Ok(said(visit, found))
 }
 
@@ -151,13 +151,13 @@ pub(super) struct ListOf {
 
 async fn conversation(visit: &Visit, wanted: ListOf) -> Result<Page<SaidRow>, Failure> {
     let start = visit.start::<i64>(&wanted.paging)?;
-    let found = visit.calls.conversations_show(&visit.ext, wanted.id, start.before, Some(start.limit)).await?;
+    let found = visit.calls.conversations_show(&visit.ext, wanted.id, start.at, Some(start.limit)).await?;
     Ok(said(visit, found))
 }
 
 pub(super) async fn with_contact(visit: &Visit, wanted: ListOf) -> Result<Page<SaidRow>, Failure> {
     let start = visit.start::<i64>(&wanted.paging)?;
-    let found = visit.calls.conversations_with(&visit.ext, wanted.id, start.before, Some(start.limit)).await?;
+    let found = visit.calls.conversations_with(&visit.ext, wanted.id, start.at, Some(start.limit)).await?;
     Ok(said(visit, found))
 }
 
@@ -191,7 +191,7 @@ struct DeliveriesWanted {
 async fn deliveries(visit: &Visit, wanted: DeliveriesWanted) -> Result<Page<DeliveryView>, Failure> {
     let start = visit.start::<Uuid>(&wanted.paging)?;
     let (state, most) = (word(wanted.state), start.one_more());
-    let found = visit.calls.deliveries_list(&visit.ext, wanted.butler, state, most, start.before).await?;
+    let found = visit.calls.deliveries_list(&visit.ext, wanted.butler, state, most, start.at).await?;
     Ok(visit.page(&start, found, |delivery| delivery.id))
 }
 

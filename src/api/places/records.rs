@@ -48,7 +48,7 @@ struct CallsWanted {
     tool: Option<String>,
     /// Of this session alone.
     session: Option<Uuid>,
-    /// That ended so.
+    /// With this outcome.
     outcome: Option<CallOutcome>,
     #[serde(flatten)]
     paging: Paging,
@@ -57,7 +57,7 @@ struct CallsWanted {
 async fn audit(visit: &Visit, wanted: CallsWanted) -> Result<Page<AuditRow>, Failure> {
     let start = visit.start::<String>(&wanted.paging)?;
     let filter = AuditFilter { tool: wanted.tool, session: wanted.session, outcome: word(wanted.outcome) };
-    let page = visit.calls.audit_list(&visit.ext, wanted.butler, filter, start.before, Some(start.limit)).await?;
+    let page = visit.calls.audit_list(&visit.ext, wanted.butler, filter, start.at, Some(start.limit)).await?;
     Ok(visit.part(page.calls, page.next, page.unavailable))
 }
 
@@ -87,7 +87,7 @@ struct NotesWanted {
 
 async fn notes(visit: &Visit, wanted: NotesWanted) -> Result<Page<Note>, Failure> {
     let start = visit.start::<Uuid>(&wanted.paging)?;
-    let found = visit.calls.notes_list(&visit.ext, start.before, start.one_more()).await?;
+    let found = visit.calls.notes_list(&visit.ext, start.at, start.one_more()).await?;
     Ok(visit.page(&start, found, |note| note.id))
 }
 

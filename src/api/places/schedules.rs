@@ -103,8 +103,8 @@ async fn one(visit: &Visit, of: ById) -> Result<ScheduleRow, Failure> {
 
 async fn runs(visit: &Visit, of: ListOf) -> Result<Page<RunRow>, Failure> {
     let start = visit.start::<Uuid>(&of.paging)?;
-    let found = visit.calls.schedule_runs(&visit.ext, of.id, start.before, start.one_more()).await?;
-    Ok(visit.page(&start, found, |run| run.run.unwrap_or_default()))
+    let found = visit.calls.schedule_runs(&visit.ext, of.id, start.at, start.one_more()).await?;
+    visit.page_or(&start, (found, false), |run| run.run)
 }
 
 async fn run(visit: &Visit, of: ById, _: Nothing) -> Result<ScheduleRow, Failure> {

@@ -1,7 +1,7 @@
 //! Sessions.
 
 use admin::calls::{SessionPagesApiServer, SessionsApiServer, TimelineApiServer};
-use admin::{Cancelled, Failure, Need, SessionDetail, SessionRow, Timeline};
+use admin::{Cancelled, Failure, SessionDetail, SessionRow, Timeline};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use sessions::SessionEvent;
@@ -21,8 +21,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
         }),
         post("/sessions/{id}/cancel", "cancelSession", "Cancel a session that waits or runs", |v, p, b| {
             Box::pin(cancel(v, p, b))
-        })
-        .needs(Need::Manage),
+        }),
         get(
             "/timeline/{id}",
             "getTimeline",
@@ -59,7 +58,7 @@ struct EventsWanted {
 
 async fn list(visit: &Visit, wanted: Wanted) -> Result<Page<SessionRow>, Failure> {
     let start = visit.start::<String>(&wanted.paging)?;
-    let page = visit.calls.sessions_page(&visit.ext, wanted.butler, start.before, Some(start.limit)).await?;
+    let page = visit.calls.sessions_page(&visit.ext, wanted.butler, start.at, Some(start.limit)).await?;
     Ok(visit.part(page.sessions, page.next, page.unavailable))
 }
 
@@ -69,12 +68,8 @@ async fn one(visit: &Visit, of: ById) -> Result<SessionDetail, Failure> {
 
 async fn events(visit: &Visit, wanted: EventsWanted) -> Result<Page<SessionEvent>, Failure> {
     let start = visit.start::<i32>(&wanted.paging)?;
-    let found = visit.calls.sessions_events(&visit.ext, wanted.id, start.before).await?;
-    let (mut events, most) = (found.events, start.limit as usize);
-    let more = found.more || events.len() > most;
-    events.truncate(most);
-    let next = events.last().and_then(|event| event.seq).filter(|_| more);
-    Ok(visit.part(events, next, Vec::new()))
+    let found = visit.calls.sessions_events(&visit.ext, wanted.id, start.at).await?;
+    visit.page_or(&start, (found.events, found.more), |event| event.seq)
 }
 
 async fn cancel(visit: &Visit, of: ById, _: Nothing) -> Result<Cancelled, Failure> {
