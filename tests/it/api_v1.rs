@@ -47,8 +47,12 @@ fn problem(headers: &reqwest::header::HeaderMap, body: &Value, status: u16, code
 }
 
 fn token(household: &Household, scope: &str) -> String {
-    let (code, made, err) =
-        tokio::task::block_in_place(|| household.cli(&["token", "new", "--json", "--scope", scope]));
+    token_of(household, scope, &[])
+}
+
+fn token_of(household: &Household, scope: &str, whose: &[&str]) -> String {
+    let args = [&["token", "new", "--json", "--scope", scope], whose].concat();
+    let (code, made, err) = tokio::task::block_in_place(|| household.cli(&args));
     assert_eq!(code, 0, "{err}");
     let made: Value = serde_json::from_str(&made).expect("JSON");
     made["token"].as_str().expect("a token").to_owned()
@@ -299,6 +303,76 @@ async fn calls_are_approved_and_refused_for_real() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_token_of_less_than_all_sees_its_own_rows_alone() {
+    let model = model(json!([
+        {"when": "good morning", "steps": [{"say": "Good morning."}]},
+        {"when": "leak ([a-z0-9-]+)", "steps": [{"call": {"tool": "leak", "arguments": {"text": "{{match.1}}"}}}, {"say": "Done."}]},
+    ]))
+    .await;
+    let household = approvals::household(&model);
+    let daemon = household.start().await;
+    approvals::from_stranger(&daemon, "one", "leak one").await;
+    for butler in ["health", "general"] {
+        daemon.mcp(butler).ok("trigger", json!({"prompt": "good morning"})).await;
+    }
+    let rows = async |token: &str, path: &str| -> Vec<Value> {
+        let (status, _, body) = ask(&daemon, token, (Method::GET, path), None).await;
+        assert_eq!(status, 200, "{path}: {body}");
+        body["data"].as_array().expect("rows").clone()
+    };
+    let butlers = |rows: &[Value]| -> BTreeSet<String> {
+        rows.iter().map(|row| row["butler"].as_str().expect("a butler").to_owned()).collect()
+    };
+    let health = token_of(&household, "read,admin", &["--butler", "health"]);
+    let general = token_of(&household, "read,admin", &["--butler", "general"]);
+    let other = token_of(&household, "read,tools,admin", &["--tenant", "other"]);
+    let own = daemon.token();
+    // Calls are on record a moment after they are over.
+    let recorded = async |token: &str, wanted: &[&str]| {
+        eventually("the calls on record", || async {
+            let found = butlers(&rows(token, "/audit").await);
+            if wanted.iter().all(|butler| found.contains(*butler)) { Ok(()) } else { Err(format!("{found:?}")) }
+        })
+        .await;
+    };
+    recorded(&own, &["general", "health"]).await;
+    for path in ["/sessions", "/audit"] {
+        assert!(
+            butlers(&rows(&own, path).await).is_superset(&["general", "health"].map(str::to_owned).into()),
+            "{path}"
+        );
+        assert_eq!(butlers(&rows(&health, path).await), ["health".to_owned()].into(), "{path}");
+        assert_eq!(butlers(&rows(&general, path).await), ["general".to_owned()].into(), "{path}");
+    }
+    let waiting = rows(&health, "/approvals").await;
+    assert_eq!((waiting.len(), butlers(&waiting)), (1, ["health".to_owned()].into()));
+    assert!(rows(&general, "/approvals").await.is_empty());
+    for path in ["/sessions", "/approvals", "/audit"] {
+        assert!(rows(&other, path).await.is_empty(), "{path}");
+        let (status, headers, body) =
+            ask(&daemon, &general, (Method::GET, &format!("{path}?butler=health")), None).await;
+        problem(&headers, &body, status, "forbidden");
+    }
+    let id = waiting[0]["id"].as_str().expect("an id");
+    for token in [&general, &other] {
+        let seen = json!({"seen": read(&daemon, &format!("/approvals/{id}")).await["seen"]});
+        for (method, path, body) in [
+            (Method::GET, format!("/approvals/{id}"), None),
+            (Method::POST, format!("/approvals/{id}/approve"), Some(&seen)),
+        ] {
+            let (status, headers, answer) = ask(&daemon, token, (method, &path), body).await;
+            assert_eq!(status, 404, "{path}: {answer}");
+            problem(&headers, &answer, 404, "not_found");
+        }
+    }
+    // What another tenant has of its own, it sees.
+    daemon.mcp("general").with_token(Some(&other)).ok("trigger", json!({"prompt": "good morning"})).await;
+    assert_eq!(rows(&other, "/sessions").await.len(), 1);
+    recorded(&other, &["general"]).await;
+    assert_eq!(butlers(&rows(&other, "/audit").await), ["general".to_owned()].into());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn messages_go_elsewhere_and_schedules_run_and_pause() {
     let model = model(json!([
         {"when": "I weigh 82", "steps": [
@@ -343,8 +417,14 @@ async fn messages_go_elsewhere_and_schedules_run_and_pause() {
     assert_eq!((status, body["enabled"] == false || body["paused"] == true), (200, true), "{body}");
     let (status, body) = act(&daemon, &format!("/schedules/{id}/resume"), json!({})).await;
     assert_eq!((status, &body["enabled"]), (200, &json!(true)), "{body}");
-    let (status, body) = act(&daemon, &format!("/schedules/{id}/run"), json!({})).await;
-    assert_eq!((status, &body["name"]), (202, &json!("plants")), "{body}");
+    // Who may work may run it, and still decides on nothing.
+    let works = token(&household, "tools");
+    let run = ask(&daemon, &works, (Method::POST, &format!("/schedules/{id}/run")), Some(&json!({}))).await;
+    assert_eq!((run.0, &run.2["name"]), (202, &json!("plants")), "{}", run.2);
+    let nothing = "/approvals/00000000-0000-7000-8000-000000000000/approve";
+    let (status, headers, body) = ask(&daemon, &works, (Method::POST, nothing), Some(&json!({"seen": "x"}))).await;
+    assert_eq!(status, 403, "{body}");
+    problem(&headers, &body, 403, "forbidden");
     eventually("the run", || async {
         let runs = read(&daemon, &format!("/schedules/{id}/runs")).await;
         if runs["data"][0]["state"] == "done" { Ok(()) } else { Err(runs.to_string()) }
