@@ -26,6 +26,8 @@ struct Last {
     /// Of messages and deliveries, of which nobody says whose they are.
     house: u64,
     butlers: HashMap<String, u64>,
+    /// The last time when nobody knew what happened: at any butler, also at one that was never named here.
+    floor: u64,
 }
 
 /// What a page shows.
@@ -54,8 +56,7 @@ impl Last {
     /// Nobody knows what happened: everything may have changed.
     fn count_all(&mut self) -> u64 {
         self.all += 1;
-        self.house = self.all;
-        self.butlers.values_mut().for_each(|last| *last = self.all);
+        self.floor = self.all;
         self.all
     }
 
@@ -64,7 +65,8 @@ impl Last {
             Some(name) => self.butlers.get(name).copied().unwrap_or_default(),
             None => self.butlers.values().copied().max().unwrap_or_default(),
         };
-        if scope.house { butlers.max(self.house) } else { butlers }
+        let known = if scope.house { butlers.max(self.house) } else { butlers };
+        known.max(self.floor)
     }
 }
 
@@ -77,7 +79,7 @@ impl Changes {
         let (tell, heard) = watch::channel(0);
         let changes = Self { run: Uuid::now_v7(), last: Arc::default(), heard };
         let last = changes.last.clone();
-        task::spawn(task::Kind::Request, "page-changes", async move {
+        task::spawn(task::Kind::Actor, "page-changes", async move {
             loop {
                 let count = |butler: Option<&str>| last.lock().unwrap_or_else(PoisonError::into_inner).count(butler);
                 let missed = || last.lock().unwrap_or_else(PoisonError::into_inner).count_all();
@@ -144,6 +146,10 @@ mod tests {
         count(Some("bob"));
         let last = changes.now();
         changes.last.lock().unwrap().count_all();
-        assert!([&all, &ann, &bob, &own].iter().all(|page| changes.since(page, &last)));
+        // Who was first heard of in what was missed is in no list.
+        let (new, new_own) = (scope(Some("cleo"), true), scope(Some("cleo"), false));
+        assert!([&all, &ann, &bob, &own, &new, &new_own].iter().all(|page| changes.since(page, &last)));
+        let told = changes.now();
+        assert!([&all, &ann, &bob, &own, &new, &new_own].iter().all(|page| !changes.since(page, &told)));
     }
 }
