@@ -18,6 +18,12 @@
     const aims = main.querySelector("li form:hover, td form:hover, form:focus-within, form[data-sent]");
     return writes || marked || written || aims || document.querySelector("dialog[open]");
   };
+  // What changed is not shown yet: it is asked for again after this time, or when whoever is busy leaves.
+  const later = (ms) => {
+    wanted = true;
+    document.body.classList.add("waits");
+    if (ms && !timer) timer = setTimeout(refresh, ms);
+  };
   const refresh = async () => {
     timer = 0;
     const main = document.getElementById("main");
@@ -29,14 +35,20 @@
     const address = new URL(location.href);
     // What was just done is told long enough to be read.
     if (last - loaded > 8000) address.searchParams.delete("did");
-    let answer;
-    // The daemon is away for a moment, or the network.
-    try { answer = await fetch(address, { cache: "no-store" }); } catch { wanted = true; timer = timer || setTimeout(refresh, 3000); return; }
+    let answer, html;
+    // The daemon is away for a moment, or the network, or what stands before the daemon answers for it.
+    try {
+      answer = await fetch(address, { cache: "no-store" });
+      html = answer.ok ? await answer.text() : "";
+    } catch { later(3000); return; }
     if (answer.status === 401) { location.reload(); return; }
-    if (!answer.ok) return;
-    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    // What is refused or gone is refused again, most likely.
+    if (!answer.ok) { later(answer.status < 500 ? 30_000 : 3000); return; }
+    const page = new DOMParser().parseFromString(html, "text/html");
     const next = page.getElementById("main");
-    if (!next || busy(main)) return;
+    if (!next) { later(3000); return; }
+    // Somebody began to write while it was on its way: it is asked for again once they are done.
+    if (busy(main)) { later(0); return; }
     const unfolded = [...main.querySelectorAll("details")].map((d) => d.open);
     const focus = document.activeElement && main.contains(document.activeElement) ? path(main, document.activeElement) : null;
     // What listens to the window or holds a stream would outlive the part of the page that it belongs to.
