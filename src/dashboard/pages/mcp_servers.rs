@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::answers::{act, look, not_now};
 use crate::form::encoded;
@@ -27,9 +27,8 @@ struct Server {
     at: Option<String>,
     tools: Vec<String>,
     down: Option<String>,
-    /// Tools that are not as they were agreed to.
-    #[serde(default)]
-    changes: Value,
+    /// Tools that are not as they were agreed to, each with what is the matter.
+    changes: Map<String, Value>,
 }
 
 /// A server with what it shows.
@@ -94,10 +93,13 @@ fn brief(butler: &str, server: &Server) -> Markup {
 }
 
 fn state(server: &Server) -> Markup {
-    let held = server.changes.as_array().map_or(0, Vec::len);
+    let held = match server.changes.len() {
+        1 => "one of its tools waits".to_owned(),
+        n => format!("{n} of its tools wait"),
+    };
     html! { @match server.state.as_str() {
         "down" => (toned(Tone::Bad, "down")),
-        "held" => { (toned(Tone::Warn, "held")) " " (held) " of its tools wait for your agreement" }
+        "held" => { (toned(Tone::Warn, "held")) " " (held) " for your agreement" }
         "connected" | "idle" => (toned(Tone::Good, &server.state)),
         other => (toned(Tone::Warn, other)),
     } }
