@@ -129,7 +129,7 @@ async fn one(visit: &Visit) -> Answer {
             }
             Err(why) => (note(Tone::Warn, &html! { (why.message) })),
         }
-        @if visit.may_act() { (hands(visit, &entry, handed.as_deref().unwrap_or_default(), &butlers)) }
+        @if visit.may_act() { (hands(visit, &entry, handed.as_deref().ok(), &butlers)) }
     };
     let view = View::new(format!("Message from {}", line(&entry.sender, 80)), body);
     Ok(if over { view.into() } else { view.live("house").into() })
@@ -201,8 +201,8 @@ fn rule_of(entry: &Entry) -> (&'static str, &str) {
     }
 }
 
-/// What a person can do with it.
-fn hands(visit: &Visit, entry: &Entry, parts: &[Part], butlers: &[String]) -> Markup {
+/// What a person can do with it. Parts that can't be read can't be chosen among, and nobody shall move all of them unseen.
+fn hands(visit: &Visit, entry: &Entry, parts: Option<&[Part]>, butlers: &[String]) -> Markup {
     let at = format!("/inbox/{}", entry.request_id);
     let (kind, pattern) = rule_of(entry);
     let choice = |id: &str| {
@@ -214,16 +214,18 @@ fn hands(visit: &Visit, entry: &Entry, parts: &[Part], butlers: &[String]) -> Ma
         section.card aria-labelledby="hands" {
             h2 #hands { "Do something about it" }
             @if entry.state == "dead" { (visit.button(&format!("{at}/retry"), "Try again", "main", &[])) }
-            form.line method="post" action={ (at) "/reroute" } {
-                (visit.proof())
-                label { "Give it to" (choice("to")) }
-                @if parts.len() > 1 {
-                    label { "Which part" select name="part" {
-                        option value="" { "All of it" }
-                        @for part in parts { option value=(part.n) { (part.n) ", " (line(&part.butler, 40)) } }
-                    } }
+            @if let Some(parts) = parts {
+                form.line method="post" action={ (at) "/reroute" } {
+                    (visit.proof())
+                    label { "Give it to" (choice("to")) }
+                    @if parts.len() > 1 {
+                        label { "Which part" select name="part" {
+                            option value="" { "All of it" }
+                            @for part in parts { option value=(part.n) { (part.n) ", " (line(&part.butler, 40)) } }
+                        } }
+                    }
+                    button type="submit" { "Reroute" }
                 }
-                button type="submit" { "Reroute" }
             }
             @if visit.may_work() {
                 h3 { "Send such messages there at once" }
