@@ -90,6 +90,9 @@ async fn list(visit: &Visit) -> Answer {
     let names = councils(visit).await?;
     // Each council is a list of its own: an older page is of one of them.
     let (of, before) = (visit.query.get("butler"), visit.query.get("before"));
+    if of.is_some_and(|of| names.iter().all(|name| name != of)) {
+        return Err(PageError::nothing_here());
+    }
     let mut older = Vec::new();
     for butler in names.iter().filter(|name| of.is_none_or(|of| of == name.as_str())) {
         let mut args = json!({ "limit": SHOWN + 1 });
@@ -103,7 +106,7 @@ async fn list(visit: &Visit) -> Answer {
                     older.extend(answer.questions.last().map(|last| (butler.clone(), last.id)));
                 }
                 asked.extend(answer.questions);
-                episodes.push((answer.episodes_waiting, answer.episodes_refused));
+                episodes.push((butler, answer.episodes_waiting, answer.episodes_refused));
             }
             Err(why) => down.push(admin::Unavailable { butler: butler.clone(), reason: why.message }),
         }
@@ -111,9 +114,18 @@ async fn list(visit: &Visit) -> Answer {
     let body = html! {
         (unavailable(&down))
         @if names.is_empty() { (empty("There is no council. Switch it on with: butlerd council init MODEL MODEL")) }
-        @else if asked.is_empty() && down.is_empty() { (empty("The council was asked nothing yet. Ask it: butlerd council ask \"…\"")) }
-        @for (waiting, refused) in episodes.iter().filter(|(waiting, refused)| waiting + refused > 0) {
-            (note(Tone::Warn, &html! { (waiting) " episodes wait for the knowledge graph, which has refused " (refused) "." }))
+        @else if asked.is_empty() && down.is_empty() {
+            (empty(match before {
+                Some(_) => "There are no older questions.",
+                None => "The council was asked nothing yet. Ask it: butlerd council ask \"…\"",
+            }))
+        }
+        @for (butler, waiting, refused) in episodes.iter().filter(|(_, waiting, refused)| waiting + refused > 0) {
+            (note(Tone::Warn, &html! {
+                // With one council alone it is clear whose they are.
+                @if names.len() > 1 { (line(butler, 60)) ": " }
+                (waiting) " episodes wait for the knowledge graph, which has refused " (refused) "."
+            }))
         }
         ul.cards { @for question in &asked { li { (brief(visit, question)) } } }
         @for (butler, id) in &older {
