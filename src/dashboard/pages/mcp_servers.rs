@@ -168,3 +168,22 @@ async fn accept(visit: &Visit) -> Answer {
     act(visit, butler, "mcp_server_accept", json!({"server": name, "seen": seen})).await?;
     Ok(Reply::Go { to: format!("/connectors/mcp/{butler}/{}", encoded(name)), did: Did::Agreed })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_waits_is_counted_as_the_tool_tells_it() {
+        let told = |changes: Value| {
+            let server =
+                json!({"server": "s", "state": "held", "at": null, "tools": [], "down": null, "changes": changes});
+            serde_json::from_value::<Server>(server).map(|server| state(&server).into_string())
+        };
+        let two = told(json!({"a": "changed", "b": "new"})).unwrap();
+        assert!(two.contains("2 of its tools wait for"), "{two}");
+        let one = told(json!({"a": "gone"})).unwrap();
+        assert!(one.contains("one of its tools waits for"), "{one}");
+        assert!(told(Value::Null).is_err() && told(json!(["a"])).is_err(), "what can't be read is not none");
+    }
+}
