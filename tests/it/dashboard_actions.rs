@@ -144,7 +144,7 @@ const ACTIONS: &[Action] = &[
         "/inbox/{ruled}",
         &[Choose("Butler", "general"), Press("Make the rule")],
         "The rule holds for the messages",
-        "SELECT count(*) >= 1 FROM switchboard.triage_rules WHERE pattern = 'eve' AND butler = 'general'",
+        "SELECT count(*) = 1 FROM switchboard.triage_rules WHERE pattern = 'eve-{n}' AND butler = 'general'",
     ),
     act(
         "/rules",
@@ -238,7 +238,13 @@ const ACTIONS: &[Action] = &[
         "Stored.",
         "SELECT count(*) >= 1 FROM general.journal_sections e WHERE e::text LIKE '%Seen {n}.%'",
     ),
-    act("/journal/*/check", "/journal/general", &[Press("Check it")], "The journal was checked", "SELECT true"),
+    act(
+        "/journal/*/check",
+        "/journal/general",
+        &[Press("Check it")],
+        "The journal was checked",
+        "SELECT count(*) = 1 FROM general.journal_sections WHERE file LIKE 'archive/%' AND text LIKE '%Done {n}%' AND ended IS NULL",
+    ),
     act(
         "/people",
         "/people",
@@ -320,7 +326,7 @@ const ACTIONS: &[Action] = &[
         "/connectors/mcp/visitor/fake",
         &[Press("Agree to these tools")],
         "Agreed.",
-        "SELECT bool_or(m::text LIKE '%Says it {n}.%') FROM visitor.mcp_servers m",
+        "SELECT pinned::text LIKE '%Says it {n}.%' AND held IS NULL FROM visitor.mcp_servers",
     ),
     act(
         "/notes/seen",
@@ -341,7 +347,9 @@ const ACTIONS: &[Action] = &[
         "/undo",
         &[PressIn("form[action='/undo-session/{weighed}']", "Undo all of that session")],
         "rows are as they were",
-        "SELECT true",
+        "SELECT count(*) = 1 FROM health.tool_calls c JOIN shared.row_changes r ON (r.tx_at, r.txid) = (c.tx_at, c.txid)
+         WHERE c.session_id = '{weighed}' AND r.table_name = 'measurements' AND r.before IS NULL
+           AND NOT EXISTS (SELECT 1 FROM health.measurements m WHERE m.id::text = r.after ->> 'id')",
     ),
     act(
         "/secrets",
@@ -369,14 +377,14 @@ const ACTIONS: &[Action] = &[
         "/settings",
         &[Press("Read the roster again")],
         "The roster was read again.",
-        "SELECT true",
+        "SELECT count(*) = 1 FROM visitor.scheduled_tasks WHERE name = 'read-again-{n}'",
     ),
     act(
         "/logout",
         "/notes",
         &[Press("Sign out")],
         "You are not signed in here.",
-        "SELECT count(*) >= 1 FROM shared.tokens WHERE browser AND revoked_at IS NOT NULL",
+        "SELECT count(*) = {signed_out} + 1 FROM shared.tokens WHERE browser AND revoked_at IS NOT NULL",
     ),
 ];
 

@@ -46,7 +46,7 @@ async fn nobody_sees_a_page_without_a_session_of_their_own() {
         let request = http().post(format!("{at}{path}")).header("cookie", &page.cookie).json(&status);
         assert_eq!(request.send().await.expect("an answer").status(), 401, "{path}");
     }
-    for nowhere in ["/nowhere", "/sessions/", "/assets/style.css", "/butlers/health/x"] {
+    for nowhere in ["/nowhere", "/sessions/", "/assets/style.css", "/butlers/health/x", "/council?butler=health"] {
         assert_eq!(page.status(nowhere).await, 404, "{nowhere}");
     }
 }

@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use crate::approvals::household as with_a_vault;
 use crate::mcp_servers::{has, say, visiting};
+use crate::reload::mcp;
 use crate::support::bot_api::BotApi;
 use crate::support::{Daemon, Household, model};
 
@@ -139,12 +140,12 @@ async fn rows(db: &Client, n: &str, made: &mut Made) {
     let message = "INSERT INTO switchboard.message_inbox
         (request_id, dedupe_key, dedupe_by, state, settled_at, tier, lane, channel, provider, endpoint, sender, trust,
          observed_at, received_at, body, envelope, context, triage, last_error)
-        VALUES ($1, $1::uuid::text, 'event', $2, now(), 2, $3, 'telegram', 't', 'bot:home', 'eve', 'stranger', now(), now(),
+        VALUES ($1, $1::uuid::text, 'event', $2, now(), 2, $3, 'telegram', 't', 'bot:home', $5, 'stranger', now(), now(),
                 $4, '{}', '{}', '{\"action\": \"skip\"}', CASE WHEN $2 = 'dead' THEN 'it failed' END)";
     for (name, state) in [("dead", "dead"), ("moved", "done"), ("ruled", "done")] {
         let id = Uuid::now_v7();
-        let (lane, body) = (format!("{name}-{n}"), format!("message {name} {n}"));
-        db.execute(message, &[&id, &state, &lane, &body]).await.expect("a message");
+        let (lane, body, sender) = (format!("{name}-{n}"), format!("message {name} {n}"), format!("eve-{n}"));
+        db.execute(message, &[&id, &state, &lane, &body, &sender]).await.expect("a message");
         made.insert(name, id.to_string());
     }
     let delivery = "INSERT INTO shared.outbox (id, origin, request_id, kind, intent, channel, target, lane, message, priority,
@@ -179,9 +180,39 @@ pub async fn before(household: &Household, daemon: &Daemon, route: &str, control
                 .replace("## Active Working State\n", &format!("## Active Working State\nSeen {n}.\n"));
             std::fs::write(core, text).expect("an edit");
         }
+        // What is settled in a file that is too large goes into the archive.
+        "/journal/*/check" => {
+            let ideas = household.journal_path("reference/ideas.md");
+            let entry = format!("### Done {n}\n- **Status:** completed\n{}\n", "- It was done.\n".repeat(1500));
+            std::fs::write(&ideas, household.journal_file("reference/ideas.md") + &entry).expect("an edit");
+            let edits = daemon.rpc("journal_edits", json!({"butler": "general"})).await;
+            let seen: Vec<&Value> = edits.as_array().expect("edits").iter().map(|edit| &edit["id"]).collect();
+            let accept = json!({"butler": "general", "edits": seen, "looked": true});
+            let accepted = daemon.rpc("journal_accept", accept).await;
+            assert!(accepted.to_string().contains("ideas.md"), "{edits} {accepted}");
+        }
+        "/settings/reload" => {
+            let (visitor, skill) = (household.roster().join("visitor"), format!("read-again-{n}"));
+            // What a schedule asks for, a skill says how to do.
+            let about =
+                format!("---\nname: {skill}\ndescription: Resting. Use it when the prompt says so.\n---\nRest.\n");
+            std::fs::create_dir_all(visitor.join("skills").join(&skill)).expect("the skill");
+            std::fs::write(visitor.join("skills").join(&skill).join("SKILL.md"), about).expect("the skill");
+            let file = visitor.join("butler.toml");
+            let toml = std::fs::read_to_string(&file).expect("the butler");
+            let schedule =
+                format!("[[butler.schedule]]\nname = \"{skill}\"\ncron = \"0 3 29 2 *\"\nprompt = \"Rest.\"\n");
+            std::fs::write(&file, format!("{toml}\n{schedule}")).expect("an edit");
+        }
+        "/logout" => {
+            let sql = "SELECT count(*)::text FROM shared.tokens WHERE browser AND revoked_at IS NOT NULL";
+            let db = household.owner().await;
+            made.insert("signed_out", db.query_one(sql, &[]).await.expect("a count").get(0));
+        }
         "/connectors/mcp/*/*/accept" => {
             say(control, &json!({"about": format!("Says it {n}.")}));
-            let mcp = daemon.mcp("visitor");
+            // It was started anew meanwhile, at another port.
+            let mcp = mcp(daemon, "visitor").await;
             mcp.ok("fake_change", json!({})).await;
             has(&mcp, "repeat", false).await;
         }
