@@ -41,7 +41,7 @@ pub struct Ready {
     pub cpu_seconds: f64,
 }
 
-/// Among the daemon's arguments: it serves no pages.
+/// Among the daemon's arguments: it serves all that it serves but the pages.
 pub const WITHOUT_PAGES: &str = "without-pages";
 
 /// Runs the daemon. Arguments: roster, data directory, then `key=value` settings; `probe` among them makes it ready for
@@ -91,9 +91,14 @@ pub async fn run(args: &[String]) -> Result<(), Failed> {
         }
         spoken
     });
-    let admin = if rest.iter().any(|s| s == WITHOUT_PAGES) { admin::spawn } else { offline::admin_port };
+    let admin = if rest.iter().any(|s| s == WITHOUT_PAGES) { without_pages } else { offline::admin_port };
     serve_with(household, Catalog::default(), stop, admin, hooks).await?;
     speaking.await?
+}
+
+/// What [`offline::admin_port`] starts, without the dashboard.
+fn without_pages(supervisor: Supervisor, door: supervisor::AdminDoor) -> tokio::task::JoinHandle<()> {
+    admin::spawn_with(supervisor, door, &[api::SITE])
 }
 
 async fn ready_line(supervisor: &Supervisor) -> Result<Ready, Failed> {

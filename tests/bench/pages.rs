@@ -30,34 +30,48 @@ const CALLS: i64 = 1_000_000;
 const MESSAGES: i64 = 100_000;
 const MEMORIES: usize = 100_000;
 
-/// Places that need no row of their own.
-const PLACES: [&str; 22] = [
-    "/",
-    "/sessions",
-    "/approvals",
-    "/inbox",
-    "/conversations",
-    "/conversations?q=number",
-    "/schedules",
-    "/memory?butler=general",
-    "/memory?butler=general&q=boiler",
-    "/costs",
-    "/council",
-    "/journal/general",
-    "/projects",
-    "/people",
-    "/deliveries",
-    "/connectors",
-    "/rules",
-    "/notes",
-    "/settings",
-    "/audit",
-    "/undo",
-    "/butlers/general",
+/// Between two looks of an open page at what nobody tells of (`LOOK` in src/dashboard/live.rs).
+const LOOK: Duration = Duration::from_secs(30);
+
+/// Places that need no row of their own, and what each shows of the rows that were filled in, where it shows any.
+const PLACES: [(&str, &str); 21] = [
+    ("/", QUESTION),
+    ("/sessions", QUESTION),
+    ("/approvals", ""),
+    ("/inbox", MESSAGE),
+    ("/conversations", ANSWER),
+    ("/conversations?q=number", ANSWER),
+    ("/schedules", ""),
+    ("/memory?butler=general", ""),
+    ("/costs", ""),
+    ("/council", ""),
+    ("/journal/general", ""),
+    ("/projects", ""),
+    ("/people", ""),
+    ("/deliveries", ANSWER),
+    ("/connectors", ""),
+    ("/rules", ""),
+    ("/notes", ""),
+    ("/settings", ""),
+    ("/audit", CALL),
+    ("/undo", ""),
+    ("/butlers/general", QUESTION),
 ];
 
-/// Lists that go on page by page.
-const LISTS: [&str; 5] = ["/sessions", "/inbox", "/conversations", "/deliveries", "/audit"];
+/// Lists that go on page by page, and the same of them.
+const LISTS: [(&str, &str); 5] = [
+    ("/sessions", QUESTION),
+    ("/inbox", MESSAGE),
+    // Far back in the log no conversation ends: each goes on until now.
+    ("/conversations", ""),
+    ("/deliveries", ANSWER),
+    ("/audit", CALL),
+];
+
+const QUESTION: &str = "Question number ";
+const MESSAGE: &str = "This is message number ";
+const ANSWER: &str = "This is answer number ";
+const CALL: &str = "state_get";
 
 pub async fn measure(plan: &Plan) -> Result<(), Failed> {
     println!("\nThe dashboard");
@@ -86,25 +100,30 @@ pub async fn measure(plan: &Plan) -> Result<(), Failed> {
         MEMORIES as i64 / scale
     ));
     let times = if plan.is_quick() { 20 } else { 100 };
-    for place in PLACES {
-        first_bytes(&browser, place, place, times).await?;
+    for (place, shows) in PLACES {
+        first_bytes(&browser, place, place, shows, times).await?;
     }
-    for list in LISTS {
+    let words = words_of_a_memory(&client).await?;
+    let search = format!("/memory?butler={MODEL}&q={}", words.replace(' ', "+"));
+    first_bytes(&browser, "/memory, a search", &search, &format!("/memory/{MODEL}/fact/"), times).await?;
+    for (list, shows) in LISTS {
         let (far, page) = browser.page_of(list, FAR).await?;
-        first_bytes(&browser, &format!("{list}, page {page}"), &far, times).await?;
+        first_bytes(&browser, &format!("{list}, page {page}"), &far, shows, times).await?;
     }
-    let session = browser.first_link("/sessions", "/sessions/").await?;
-    first_bytes(&browser, "a session", &session, times).await?;
-    let message = browser.first_link("/inbox", "/inbox/").await?;
-    first_bytes(&browser, "a message", &message, times).await?;
-    stay_open(plan, &daemon, &browser).await?;
-    drop(client);
+    let session = browser.link("/sessions", QUESTION).await?;
+    first_bytes(&browser, "a session", &session, QUESTION, times).await?;
+    let message = browser.link("/inbox", MESSAGE).await?;
+    first_bytes(&browser, "a message", &message, MESSAGE, times).await?;
+    drop((browser, client));
+    daemon.stop().await?;
+    let daemon = Daemon::start(&household, &settings).await?;
+    stay_open(plan, &daemon, &Browser::sign_in(&household).await?).await?;
     daemon.stop().await?;
     model.shutdown().await;
     Ok(())
 }
 
-/// What the process weighs with the pages and without them, in turns, nobody looking.
+/// What the process weighs with the pages and without them, in turns, nobody looking. The API is there in both.
 async fn nobody_looks(plan: &Plan) -> Result<(), Failed> {
     let household = Household::new(0)?;
     Daemon::start(&household, &[]).await?.stop().await?;
@@ -113,13 +132,20 @@ async fn nobody_looks(plan: &Plan) -> Result<(), Failed> {
         for (settings, weights) in [(vec![], &mut with), (vec![WITHOUT_PAGES.to_owned()], &mut without)] {
             let daemon = Daemon::start(&household, &settings).await?;
             tokio::time::sleep(plan.settle.min(Duration::from_secs(10))).await;
-            weights.push(machine::status_kib(daemon.pid(), "VmRSS")? as f64 / 1024.0);
+            weights.push(machine::status_kib(daemon.pid(), "RssAnon")? as f64 / 1024.0);
             daemon.stop().await?;
         }
     }
-    let (with, without) = (median(&with), median(&without));
-    let verdict = Verdict::at_most(with - without, AT_REST_MB, "MB more");
-    table::note(&format!("at rest, nobody looking: {with:.1} MB resident, {without:.1} MB without pages   {verdict}"));
+    let told = |weights: &[f64]| {
+        let (low, high) = weights.iter().fold((f64::MAX, f64::MIN), |(low, high), w| (low.min(*w), high.max(*w)));
+        format!("{:.2} MB ({low:.2} to {high:.2})", median(weights))
+    };
+    let verdict = Verdict::at_most(median(&with) - median(&without), AT_REST_MB, "MB more");
+    table::note(&format!(
+        "at rest, nobody looking, of its own memory: {}; without pages {}   {verdict}",
+        told(&with),
+        told(&without)
+    ));
     Ok(())
 }
 
@@ -156,13 +182,15 @@ async fn fill(client: &Client, scale: i64) -> Result<(), Failed> {
     let at = "now() - n * interval '1 hour'";
     let changes = format!(
         "'id', ids.id, 'request_id', gen_random_uuid(), 'trace_id', md5(n::text), 'route_id', NULL, 'remember', 'stored',
-         'prompt', 'Question number ' || n, 'queued_at', {at}, 'started_at', {at}, 'completed_at', {at} + interval '3 s'"
+         'prompt', '{QUESTION}' || n, 'queued_at', {at}, 'started_at', {at}, 'completed_at', {at} + interval '3 s'"
     );
     copies(client, "general.sessions", "completed_at IS NOT NULL", sessions, &changes).await?;
+    let begun = Instant::now();
     let sql = format!(
         "INSERT INTO general.session_events
-         SELECT (jsonb_populate_record(NULL::general.session_events, to_jsonb(e) || jsonb_build_object('session_id', s.id))).*
-         FROM general.session_events e, general.sessions s WHERE s.prompt LIKE 'Question%';
+         SELECT made.* FROM general.session_events e, general.sessions s,
+             jsonb_populate_record(NULL::general.session_events, to_jsonb(e) || jsonb_build_object('session_id', s.id)) made
+         WHERE s.prompt LIKE 'Question%';
          INSERT INTO general.tool_calls (session_id, request_id, caller, tool, arguments, outcome, effect, called_at, duration_us)
          SELECT s.id, s.request_id, 'session ' || s.id, 'state_get', '{{\"key\": \"a\"}}', 'ok', 'none',
                 s.queued_at + n * interval '10 ms', 900
@@ -170,36 +198,56 @@ async fn fill(client: &Client, scale: i64) -> Result<(), Failed> {
          WHERE s.prompt LIKE 'Question%' ORDER BY s.queued_at, n"
     );
     client.batch_execute(&sql).await?;
+    wrote("general.session_events, general.tool_calls", begun);
     let at = "now() - n * interval '5 minutes'";
     let changes = format!(
         "'request_id', ids.id, 'seq', -n, 'dedupe_key', ids.id, 'dedupe_by', 'event', 'external_event_id', ids.id,
-         'lane', 'bench ' || n % 1000, 'thread', 'bench ' || n % 1000, 'body', 'This is message number ' || n,
+         'lane', 'bench ' || n % 1000, 'thread', 'bench ' || n % 1000, 'body', '{MESSAGE}' || n,
          'observed_at', {at}, 'received_at', {at}, 'settled_at', {at}"
     );
     copies(client, "switchboard.message_inbox", "state = 'done'", messages, &changes).await?;
-    let changes =
+    let changes = format!(
         "'id', ids.id, 'seq', -n, 'request_id', gen_random_uuid(), 'idempotency_key', ids.id, 'reply_seq', NULL,
-         'lane', 'bench ' || n % 1000, 'conversation', 'bench ' || n % 1000, 'thread', 'bench ' || n % 1000";
-    copies(client, "shared.outbox", "state = 'sent'", messages / 2, changes).await?;
+         'message', '{ANSWER}' || n, 'created_at', {at}, 'settled_at', {at},
+         'lane', 'bench ' || n % 1000, 'conversation', 'bench ' || n % 1000, 'thread', 'bench ' || n % 1000"
+    );
+    copies(client, "shared.outbox", "state = 'sent'", messages / 2, &changes).await?;
+    let begun = Instant::now();
     memory::fill_facts(client, MEMORIES / usize::try_from(scale)?).await?;
+    wrote("general.memory_facts", begun);
+    let begun = Instant::now();
     client.batch_execute("ANALYZE").await?;
     client.batch_execute("SELECT shared.conversation_order()").await?;
     client.batch_execute("ANALYZE shared.conversation, shared.conversation_readers").await?;
+    wrote("the order of the log, and statistics", begun);
     Ok(())
 }
 
-/// Puts rows into a table, each as `one` of it is, with other values for these columns. A few in a transaction: triggers
-/// count in rows of their own, and a row that one transaction changes ten thousand times is slow to find.
+fn wrote(what: &str, begun: Instant) {
+    table::note(&format!("written in {:>5.1} s: {what}", begun.elapsed().as_secs_f64()));
+}
+
+/// What to search for: words that stand in one memory side by side, each as usual as it is.
+async fn words_of_a_memory(client: &Client) -> Result<String, Failed> {
+    let sql = "SELECT split_part(content, ' ', 1) || ' ' || split_part(content, ' ', 2) FROM general.memory_facts
+        WHERE kind = 'many' ORDER BY content LIMIT 1";
+    Ok(client.query_one(sql, &[]).await?.get(0))
+}
+
+/// Puts rows into a table, each as `one` of it is, with other values for these columns. A row is made by a function in FROM:
+/// `(function(..)).*` would call it once for each of the thirty columns.
 async fn copies(client: &Client, table: &str, one: &str, many: i64, changes: &str) -> Result<(), Failed> {
-    const BATCH: i64 = 200;
-    let columns = "SELECT string_agg(attname, ', ') FROM pg_attribute
+    const BATCH: i64 = 5000;
+    let begun = Instant::now();
+    let columns = "SELECT string_agg(attname, ', '), string_agg('made.' || attname, ', ') FROM pg_attribute
         WHERE attrelid = $1::text::regclass AND attnum > 0 AND NOT attisdropped AND attgenerated = ''";
-    let columns: String = client.query_one(columns, &[&table]).await?.get(0);
+    let row = client.query_one(columns, &[&table]).await?;
+    let (columns, made): (String, String) = (row.get(0), row.get(1));
     let sql = format!(
-        "INSERT INTO {table} ({columns}) OVERRIDING SYSTEM VALUE SELECT {columns} FROM (
-             SELECT (jsonb_populate_record(NULL::{table}, to_jsonb(one) || jsonb_build_object({changes}))).*
-             FROM (SELECT * FROM {table} WHERE {one} LIMIT 1) one,
-                  (SELECT n, gen_random_uuid() AS id FROM generate_series($1::bigint, $2::bigint) n) ids) copies"
+        "INSERT INTO {table} ({columns}) OVERRIDING SYSTEM VALUE SELECT {made}
+         FROM (SELECT to_jsonb(kept) AS it FROM {table} kept WHERE {one} LIMIT 1) one,
+              (SELECT n, gen_random_uuid() AS id FROM generate_series($1::bigint, $2::bigint) n) ids,
+              jsonb_populate_record(NULL::{table}, one.it || jsonb_build_object({changes})) made"
     );
     let insert = client.prepare(&sql).await?;
     for from in (1..=many).step_by(usize::try_from(BATCH)?) {
@@ -208,6 +256,7 @@ async fn copies(client: &Client, table: &str, one: &str, many: i64, changes: &st
             return Err(format!("there is no row of {table} to copy").into());
         }
     }
+    wrote(table, begun);
     Ok(())
 }
 
@@ -241,24 +290,33 @@ impl Browser {
         }
     }
 
-    /// The path of the n-th page of a list, or of its last one, and which that is.
+    /// The path of the n-th page of a list, or of its last one, and which that is. A list of one page is none to measure.
     async fn page_of(&self, list: &str, n: usize) -> Result<(String, usize), Failed> {
         let mut at = list.to_owned();
         for page in 1..n {
             let html = self.get(&at).await?.text().await?;
             match links(&html).find(|to| to.starts_with(&format!("{list}?")) && to.contains("before=")) {
                 Some(next) => at = next,
+                None if page == 1 => return Err(format!("{list} has no second page").into()),
                 None => return Ok((at, page)),
             }
         }
         Ok((at, n))
     }
 
-    /// Where the first link of a page leads that begins so.
-    async fn first_link(&self, page: &str, prefix: &str) -> Result<String, Failed> {
+    /// Where the first link of a page leads whose text begins so.
+    async fn link(&self, page: &str, text: &str) -> Result<String, Failed> {
         let html = self.get(page).await?.text().await?;
-        let found = links(&html).find(|to| to.starts_with(prefix) && to.len() > prefix.len() + 20);
-        found.ok_or_else(|| format!("{page} links to no {prefix}").into())
+        let before = html.split(&format!("\">{text}")).next().filter(|before| before.len() < html.len());
+        let found = before.and_then(|before| links(before).last());
+        found.ok_or_else(|| format!("{page} has no link {text:?}").into())
+    }
+
+    /// Opens the home page and its stream, which begins where the page was made.
+    async fn open(&self) -> Result<reqwest::Response, Failed> {
+        let html = self.get("/").await?.text().await?;
+        let stream = html.split("data-live=\"").nth(1).and_then(|rest| rest.split('"').next());
+        self.get(stream.filter(|at| at.contains("since=")).ok_or("the home page has no stream")?).await
     }
 }
 
@@ -267,9 +325,13 @@ fn links(html: &str) -> impl Iterator<Item = String> {
     html.split("href=\"").skip(1).map(|rest| rest.split('"').next().unwrap_or_default().replace("&amp;", "&"))
 }
 
-async fn first_bytes(browser: &Browser, what: &str, path: &str, times: usize) -> Result<(), Failed> {
+/// How long it takes until a page begins to come, which must show something.
+async fn first_bytes(browser: &Browser, what: &str, path: &str, shows: &str, times: usize) -> Result<(), Failed> {
     let mut waited = Vec::new();
-    browser.get(path).await?.bytes().await?;
+    let html = browser.get(path).await?.text().await?;
+    if !html.contains(shows) {
+        return Err(format!("{path} does not show {shows:?}: {html}").into());
+    }
     for _ in 0..times {
         let begun = Instant::now();
         let answer = browser.get(path).await?;
@@ -281,34 +343,55 @@ async fn first_bytes(browser: &Browser, what: &str, path: &str, times: usize) ->
     Ok(())
 }
 
-/// Fifty pages that stay open while nothing happens.
+/// Fifty pages that stay open while nothing happens: each asks for itself again whenever its stream says so, and at every
+/// [`LOOK`] it does.
 async fn stay_open(plan: &Plan, daemon: &Daemon, browser: &Browser) -> Result<(), Failed> {
     let weight = || machine::status_kib(daemon.pid(), "VmRSS").map(|kib| kib as f64 / 1024.0);
-    let settle = plan.settle.min(Duration::from_secs(30));
-    tokio::time::sleep(settle).await;
+    let looks = if plan.is_quick() { 1 } else { 2 };
+    let period = LOOK * looks + Duration::from_secs(5);
+    browser.get("/").await?.bytes().await?;
+    tokio::time::sleep(plan.settle.min(Duration::from_secs(30))).await;
     let (before, alone) = (weight()?, machine::cpu(daemon.pid()));
-    tokio::time::sleep(settle).await;
+    tokio::time::sleep(period).await;
     let alone = machine::cpu(daemon.pid()) - alone;
     let mut streams = Vec::new();
     for _ in 0..OPEN {
-        streams.push(browser.get("/live/house").await?);
+        streams.push(browser.open().await?);
     }
     let begun = machine::cpu(daemon.pid());
-    tokio::time::sleep(settle).await;
-    let percent = 100.0 * (machine::cpu(daemon.pid()) - begun - alone).max(0.0) / settle.as_secs_f64();
-    let more = weight()? - before;
+    let until = tokio::time::Instant::now() + period;
+    let watched = streams.into_iter().map(|stream| watch(browser, stream, until));
+    let mut asked = Vec::new();
+    for pages in futures_util::future::join_all(watched).await {
+        asked.push(pages?);
+    }
+    if asked.iter().any(|pages| *pages < looks) {
+        return Err(format!("an open page did not ask for itself at each look: {asked:?}").into());
+    }
+    let percent = 100.0 * (machine::cpu(daemon.pid()) - begun - alone).max(0.0) / period.as_secs_f64();
+    let (more, asked) = (weight()? - before, asked.iter().sum::<u32>());
     table::note(&format!(
-        "{OPEN} open pages: {more:.1} MB more   {};  {percent:.2} % of a core when idle   {}",
+        "{OPEN} open pages: {more:.1} MB more   {};  {percent:.2} % of a core when idle, for {asked} pages in {} s   {}",
         Verdict::at_most(more, OPEN_MB, "MB"),
+        period.as_secs(),
         Verdict::at_most(percent, OPEN_CORE_PERCENT, "%")
     ));
-    let ended = streams.iter_mut().map(|stream| async {
-        let next = tokio::time::timeout(Duration::from_millis(5), async {
-            while stream.chunk().await?.is_some() {}
-            Ok::<_, reqwest::Error>(())
-        });
-        next.await.is_ok()
-    });
-    let ended = futures_util::future::join_all(ended).await.into_iter().filter(|ended| *ended).count();
-    if ended > 0 { Err(format!("{ended} of {OPEN} streams had ended").into()) } else { Ok(()) }
+    Ok(())
+}
+
+/// What a page does that stays open. Returns how often it asked for itself.
+async fn watch(browser: &Browser, mut stream: reqwest::Response, until: tokio::time::Instant) -> Result<u32, Failed> {
+    let (mut asked, mut heard) = (0, String::new());
+    while let Ok(more) = tokio::time::timeout_at(until, stream.chunk()).await {
+        heard.push_str(&String::from_utf8_lossy(&more?.ok_or("the stream of an open page has ended")?));
+        while let Some((event, rest)) = heard.split_once("\n\n") {
+            let changed = event.lines().any(|line| line == "event: changed");
+            heard = rest.to_owned();
+            if changed {
+                browser.get("/").await?.bytes().await?;
+                asked += 1;
+            }
+        }
+    }
+    Ok(asked)
 }
