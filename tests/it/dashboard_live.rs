@@ -114,12 +114,20 @@ async fn a_tab_that_renews_itself_all_day_does_not_grow() {
         browser.does("renews", json!({"times": 20})).await;
         let begin = browser.does("held", json!({})).await;
         browser.does("renews", json!({"times": 200})).await;
-        let end = browser.does("held", json!({})).await;
         let of = |told: &Value, name: &str| told[name].as_f64().expect("a number");
-        for name in ["nodes", "listeners"] {
-            let (before, after) = (of(&begin, name), of(&end, name));
+        let grown = |end: &Value| {
             // Whatever the browser itself keeps for a moment is far less than one more page each time.
-            assert!(after <= before * 1.1 + 20.0, "{path}: {name} went from {before} to {after}: {begin} {end}");
+            let more = |name: &&str| of(end, name) > of(&begin, name) * 1.1 + 20.0;
+            ["nodes", "listeners"].into_iter().find(more)
+        };
+        let mut end = browser.does("held", json!({})).await;
+        // It may keep the last page for a moment: what was really kept of two hundred stays as one more comes and goes.
+        for _ in 0..5 {
+            if grown(&end).is_some() {
+                browser.does("renews", json!({"times": 1})).await;
+                end = browser.does("held", json!({})).await;
+            }
         }
+        assert_eq!(grown(&end), None, "{path}: {begin} {end}");
     }
 }
