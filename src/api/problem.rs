@@ -20,8 +20,8 @@ const AGAIN: u64 = 5;
 pub(crate) struct Problem {
     /// `about:blank`: the title is the status's own.
     #[serde(rename = "type")]
-    kind: String,
-    title: String,
+    kind: &'static str,
+    title: &'static str,
     /// The status of HTTP.
     status: u16,
     /// What happened and what to do, in a sentence.
@@ -36,8 +36,8 @@ pub(crate) struct Problem {
 impl Problem {
     pub fn new(status: StatusCode, code: &str, detail: impl Into<String>) -> Self {
         Self {
-            kind: "about:blank".to_owned(),
-            title: status.canonical_reason().unwrap_or("Unknown").to_owned(),
+            kind: "about:blank",
+            title: status.canonical_reason().unwrap_or("Unknown"),
             status: status.as_u16(),
             detail: detail.into(),
             code: code.to_owned(),
