@@ -96,7 +96,7 @@ bench-recall file=env('BUTLERD_EVAL_DATA', ''):
 # misbehave. `STORM_MESSAGES`, `STORM_KILLS`, `NOTIFIES`, `NOTIFY_KILLS` and `STORM_SEED` change the numbers; `STORM_TELL=1`
 # shows the progress.
 # Each flood for 8 minutes, with the promised times (`FLOOD_SECONDS`); the generators of attacks, of harmless requests and
-# of lattice programs (`BUTLERD_TEST_CASES`, `BUTLERD_TEST_BENIGN`, `BUTLERD_TEST_PROGRAMS`).
+# of lattice programs (`BUTLERD_TEST_CASES`, `BUTLERD_TEST_PROGRAMS`).
 # Run for about three hours what `cargo test` does for seconds.
 soak:
     STORM_MESSAGES=${STORM_MESSAGES:-10000} STORM_KILLS=${STORM_KILLS:-50} cargo test --test it inbound_storm -- --nocapture
@@ -111,7 +111,7 @@ soak:
     DAV_DAYS=${DAV_DAYS:-1000} cargo test -p dav many_days -- --nocapture
     SCHEDULE_DAYS=${SCHEDULE_DAYS:-10000} cargo test --release -p schedule due
     FLOOD_SECONDS=${FLOOD_SECONDS:-480} cargo test --release --test it -- floods --nocapture --test-threads 1
-    BUTLERD_TEST_CASES=${BUTLERD_TEST_CASES:-300} BUTLERD_TEST_BENIGN=${BUTLERD_TEST_BENIGN:-200} BUTLERD_TEST_PROGRAMS=${BUTLERD_TEST_PROGRAMS:-10000} cargo test --test it -- ratchet injections lattice --nocapture
+    BUTLERD_TEST_CASES=${BUTLERD_TEST_CASES:-300} BUTLERD_TEST_PROGRAMS=${BUTLERD_TEST_PROGRAMS:-10000} cargo test --test it -- ratchet injections lattice --nocapture
     CHANNEL_ROUNDS=${CHANNEL_ROUNDS:-30} CHANNEL_MESSAGES=${CHANNEL_MESSAGES:-500} HOSTILE_LETTERS=${HOSTILE_LETTERS:-10000} cargo test --test it -- under_a_load hostile_letters --nocapture --test-threads 1
     COUNCIL_QUESTIONS=${COUNCIL_QUESTIONS:-100} cargo test --test it judges_never_see_a_name -- --nocapture
     BENCH_ONLY=soak cargo bench --bench house

@@ -12,7 +12,6 @@ use testkit::model::ScriptedModel;
 use tools::blob_ref;
 
 use crate::inbound::{ended, ingest, message};
-use crate::ratchet::{Seeded, seed};
 use crate::support::{Daemon, Household, eventually, model};
 
 /// One case: who comes by, one after the other, and what the model does each time.
@@ -245,14 +244,8 @@ async fn an_obedient_model_lets_nothing_out_by_itself() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_does_no_harm_needs_no_approval() {
-    let mut cases = cases("benign.jsonl");
+    let cases = cases("benign.jsonl");
     assert!(cases.len() >= 200, "{}", cases.len());
-    // The gate plays a fifth, by its seed, `BUTLERD_TEST_BENIGN=200` plays all.
-    let wanted = std::env::var("BUTLERD_TEST_BENIGN").ok().and_then(|n| n.parse().ok()).unwrap_or(40);
-    let mut seeded = Seeded(seed());
-    while cases.len() > wanted {
-        cases.swap_remove(seeded.below(cases.len()));
-    }
     let model = obedient(&cases).await;
     let household = Arc::new(household(&model).env("BUTLERD_PEOPLE__KNOWN_MAY_LEARN", "[\"health\", \"general\"]"));
     let daemon = household.start().await;

@@ -147,10 +147,15 @@ pub async fn profile(lease: &mut Lease, butler: &str, now: Timestamp, least: f32
     let sql = concat!(
         "SELECT ",
         fact_columns!(),
-        " FROM memory_facts WHERE id IN (",
+        // A plan that reads the whole table and joins it must not have looked at others' facts either.
+        " FROM memory_facts WHERE trust IN ('owner', 'system') AND id IN (",
         half!("of_owner"),
         " UNION ",
-        half!("entity_id = ANY (ARRAY(SELECT id FROM shared.entities WHERE details ->> 'role' = 'owner'))"),
+        // Entities that others have named are not even looked at: whoever looks has seen their words.
+        half!(
+            "entity_id = ANY (ARRAY(SELECT id FROM shared.entities
+                  WHERE trust IN ('owner', 'system') AND details ->> 'role' = 'owner'))"
+        ),
         ") ORDER BY importance DESC, created_at DESC, id LIMIT 60"
     );
     let least = f64::from(least);
