@@ -93,10 +93,10 @@ async fn a_butler_out_of_nothing_serves_and_grows_a_tool() {
         assert!(got == code && err.contains(why), "{args:?}: {got} {out}{err}");
     }
     assert_eq!(files(&household.roster()), before);
-    // The next one has the next port, without a daemon.
+    // The next one has another port, without a daemon. Which is up to who else listens on this machine.
     drop(daemon);
-    let next = right(&household, &["new", "butler", "garden"]);
-    assert!(next["port"].as_u64() > Some(port), "{next}");
+    let next = right(&household, &["new", "butler", "garden"])["port"].as_u64().expect("a port");
+    assert!((40107..40200).contains(&next) && next != port, "{next}");
     assert_eq!(right(&household, &["check"])["ok"], true);
 }
 
