@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use futures_util::future::join_all;
 use jiff::Timestamp;
 use jsonrpsee::Extensions;
 use jsonrpsee::proc_macros::rpc;
@@ -176,14 +177,15 @@ impl Rpc {
     ) -> Result<SchedulePage, Failure> {
         let (butlers, mut unavailable) = self.butlers(grant, butler).await?;
         let mut schedules = Vec::new();
-        for butler in butlers {
-            match butler.schedules().listed(&grant.tenant, key).await {
+        let asked = butlers.iter().map(|butler| butler.schedules().listed(&grant.tenant, key));
+        for (butler, found) in butlers.iter().zip(join_all(asked).await) {
+            match found {
                 Ok(found) => {
                     for row in found {
                         schedules.push(typed(row)?);
                     }
                 }
-                Err(e) => unavailable.push(Unavailable::new(&butler, &e)),
+                Err(e) => unavailable.push(Unavailable::new(butler, &e)),
             }
         }
         Ok(SchedulePage { schedules, unavailable })

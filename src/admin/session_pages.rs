@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 
 use async_trait::async_trait;
+use futures_util::future::join_all;
 use jiff::Timestamp;
 use jsonrpsee::Extensions;
 use jsonrpsee::proc_macros::rpc;
@@ -69,8 +70,10 @@ impl SessionPagesApiServer for Rpc {
         };
         let (butlers, mut unavailable) = self.butlers(&grant, butler.as_deref()).await?;
         let (caller, mut sessions) = (self.caller(&grant), Vec::<SessionRow>::new());
-        for butler in &butlers {
-            match butler.spawner().newest_before(&caller.context, from.min(latest), i64::from(limit) + 1).await {
+        let (from, most) = (from.min(latest), i64::from(limit) + 1);
+        let asked = butlers.iter().map(|butler| butler.spawner().newest_before(&caller.context, from, most));
+        for (butler, found) in butlers.iter().zip(join_all(asked).await) {
+            match found {
                 Ok(rows) => {
                     let rows = typed::<Vec<SessionRow>>(rows.into())?.into_iter();
                     sessions.extend(rows.map(|row| SessionRow { butler: butler.name().to_string(), ..row }));

@@ -75,7 +75,11 @@ pub(super) fn risk(action: &Action) -> Markup {
 }
 
 async fn one(visit: &Visit) -> Answer {
-    let shown = visit.calls.approvals_show(&visit.ext, visit.parsed(0)?, None).await?;
+    let shown = match visit.calls.approvals_show(&visit.ext, visit.parsed(0)?, None).await {
+        // Ids of calls and of proposals are looked for as one kind.
+        Err(why) if why.code == "not_found" => return super::proposals::one(visit).await,
+        answer => answer?,
+    };
     let body = html! {
         (crumbs(&[("Approvals", "/approvals")]))
         (whole(visit, &shown))

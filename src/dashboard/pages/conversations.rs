@@ -73,7 +73,7 @@ fn found(visit: &Visit, page: &ConversationPage, wanted: Option<&str>) -> Markup
 }
 
 /// An entry as a line of a list.
-fn row(visit: &Visit, said: &SaidRow) -> Markup {
+pub(super) fn row(visit: &Visit, said: &SaidRow) -> Markup {
     html! {
         a href={ "/conversations/" (said.id) } { strong { (line(name(said), 80)) } }
         " " (toned(Tone::Quiet, &line(&said.channel, 30)))

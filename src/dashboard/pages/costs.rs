@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use rust_decimal::prelude::ToPrimitive;
 use sessions::budget::{By, Cost, Costs, LimitLeft};
 
-use crate::parts::{Tone, count, empty, money, note, toned};
+use crate::parts::{Tone, count, empty, line, money, note, toned};
 use crate::plot::{Plot, Series};
 use crate::reply::{Answer, PageError, View};
 use crate::route::{Route, get};
@@ -14,6 +14,8 @@ use crate::visit::Visit;
 
 pub(crate) const ROUTES: &[Route] = &[get("/costs", |visit| Box::pin(show(visit)))];
 
+/// So many bars a plot has room for.
+const BARS: usize = 12;
 const PERIODS: [(u32, &str); 4] = [(1, "Today"), (7, "7 days"), (30, "30 days"), (90, "90 days")];
 
 async fn show(visit: &Visit) -> Answer {
@@ -46,10 +48,17 @@ async fn show(visit: &Visit) -> Answer {
             section { h2 { "Budgets" } @match &budgets { Ok(all) => (limits(all)), Err(why) => (note(Tone::Warn, &html! { (why.message) })) } }
         }
         h2 { "By day" } (plot(&by_day))
-        h2 { "By butler" } (table("Butler", &butlers))
-        h2 { "By model" } @match &models { Ok(costs) => (table("Model", costs)), Err(why) => (note(Tone::Warn, &html! { (why.message) })) }
+        h2 { "By butler" } (bars("Cost by butler", &butlers)) (table("Butler", &butlers))
+        h2 { "By model" }
+        @match &models {
+            Ok(costs) => { (bars("Cost by model", costs)) (table("Model", costs)) },
+            Err(why) => (note(Tone::Warn, &html! { (why.message) })),
+        }
         h2 { "By schedule and cause" }
-        @match &schedules { Ok(costs) => (table("Cause", costs)), Err(why) => (note(Tone::Warn, &html! { (why.message) })) }
+        @match &schedules {
+            Ok(costs) => { (bars("Cost by schedule and cause", costs)) (table("Cause", costs)) },
+            Err(why) => (note(Tone::Warn, &html! { (why.message) })),
+        }
     };
     Ok(View::new("Costs", body).with_plots().into())
 }
@@ -78,6 +87,24 @@ fn plot(costs: &Costs) -> Markup {
     Plot { title: "Cost by day", unit: "$", labels, times: None, series, bars: true }.draw()
 }
 
+/// A bar for each of those that cost most. Where all cost nothing, or there is but one, a plot would say nothing.
+fn bars(title: &'static str, costs: &Costs) -> Markup {
+    let known = |row: &Cost| row.usd.and_then(|usd| usd.0.to_f64());
+    let mut rows: Vec<&Cost> = costs.rows.iter().filter(|row| known(row) != Some(0.0)).collect();
+    if rows.len() < 2 {
+        return html! {};
+    }
+    rows.sort_by(|a, b| known(b).unwrap_or_default().total_cmp(&known(a).unwrap_or_default()));
+    rows.truncate(BARS);
+    let labels = rows.iter().map(|row| line(name(row), 24)).collect();
+    let series = vec![Series { name: "cost", values: rows.into_iter().map(known).collect() }];
+    Plot { title, unit: "$", labels, times: None, series, bars: true }.draw()
+}
+
+fn name(row: &Cost) -> &str {
+    row.name.as_deref().unwrap_or("a model that nobody named")
+}
+
 fn table(head: &str, costs: &Costs) -> Markup {
     if costs.rows.is_empty() {
         return empty("No session in this period.");
@@ -85,14 +112,14 @@ fn table(head: &str, costs: &Costs) -> Markup {
     html! { div.wide tabindex="0" { table {
         thead { tr { th { (head) } th.num { "Cost" } th.num { "Sessions" } th.num { "Of unknown cost" } th.num { "Tokens" } } }
         tbody { @for row in &costs.rows { tr {
-            th scope="row" { (row.name.as_deref().unwrap_or("a model that nobody named")) }
+            th scope="row" { (name(row)) }
             td.num { (money(row.usd)) } td.num { (count(i128::from(row.sessions))) }
             td.num { (count(i128::from(row.sessions_of_unknown_cost))) } td.num { (count(i128::from(row.tokens))) }
         } } }
     } } }
 }
 
-fn limits(all: &[LimitLeft]) -> Markup {
+pub(super) fn limits(all: &[LimitLeft]) -> Markup {
     html! {
         @if all.is_empty() { (empty("No limit is set for a day. See [spawner.budgets] of the settings.")) }
         ul.rows { @for limit in all {

@@ -1,17 +1,18 @@
 //! The first page: how the household is, what waits for its owner, what happened and what it cost.
 
-use admin::calls::SessionsApiServer;
-use admin::calls::{ApprovalsApiServer, DeliveriesApiServer, HouseApiServer, InboxApiServer, SchedulesApiServer};
-use admin::{SchedulePage, SessionPage};
+use admin::calls::{ApprovalsApiServer, ConversationsApiServer, DeliveriesApiServer, HouseApiServer, InboxApiServer};
+use admin::calls::{NotesApiServer, SchedulesApiServer, SessionPagesApiServer};
+use admin::{ConversationPage, SchedulePage, SessionsBefore};
 use approvals::Action;
 use butler::{ButlerState, ButlerStatus, HouseholdStatus};
 use inbox::messages;
 use maud::{Markup, html};
-use outbox::DeliveryView;
-use sessions::budget::{By, Costs};
+use outbox::{DeliveryView, Note};
+use sessions::SessionState;
+use sessions::budget::{By, Costs, LimitLeft};
 
 use super::answers::not_now;
-use super::{approvals as waiting, sessions as shown};
+use super::{approvals as waiting, conversations, costs as spending, sessions as shown};
 use crate::parts::{Tone, badge, count, empty, line, money, note, toned, unavailable};
 use crate::reply::{Answer, View};
 use crate::route::{Route, get};
@@ -21,6 +22,8 @@ pub(crate) const ROUTES: &[Route] = &[get("/", |visit| Box::pin(home(visit)))];
 
 /// So many rows of each list; the rest is a click away.
 const SHOWN: u32 = 8;
+/// So many notes are looked at for those that nobody has seen.
+const NOTES: u32 = 50;
 
 /// What the page is made of. A part that can't be read says why in its own place.
 struct HomeParts {
@@ -28,31 +31,46 @@ struct HomeParts {
     actions: Result<Vec<Action>, admin::Failure>,
     bad: Result<Vec<DeliveryView>, admin::Failure>,
     dead: Result<Vec<messages::Entry>, admin::Failure>,
+    notes: Result<Vec<Note>, admin::Failure>,
     schedules: Result<SchedulePage, admin::Failure>,
-    sessions: Result<SessionPage, admin::Failure>,
+    sessions: Result<SessionsBefore, admin::Failure>,
+    talks: Result<ConversationPage, admin::Failure>,
     costs: Result<Costs, admin::Failure>,
+    budgets: Result<Vec<LimitLeft>, admin::Failure>,
 }
 
 async fn home(visit: &Visit) -> Answer {
     let (calls, ext) = (&visit.calls, &visit.ext);
     let status = calls.status(ext).await?;
-    let (actions, bad, dead, schedules, sessions, costs) = tokio::join!(
-        calls.approvals_list(ext, None, Some("pending".to_owned()), Some(SHOWN)),
-        calls.deliveries_list(ext, None, Some("bad".to_owned()), Some(SHOWN), None),
-        calls.inbox_list(ext, Some("dead".to_owned()), Some(SHOWN), None),
+    // One more of each than is shown tells that there is more.
+    let more = Some(SHOWN + 1);
+    let (actions, bad, dead, notes, schedules, sessions, talks, costs, budgets) = tokio::join!(
+        calls.approvals_list(ext, None, Some("pending".to_owned()), more),
+        calls.deliveries_list(ext, None, Some("bad".to_owned()), more, None),
+        calls.inbox_list(ext, Some("dead".to_owned()), more, None),
+        calls.notes_list(ext, None, Some(NOTES)),
         calls.schedule_list(ext, None, None),
-        calls.sessions_list(ext, None, Some(SHOWN)),
+        calls.sessions_page(ext, None, None, Some(SHOWN)),
+        calls.conversations_list(ext, None, Some(SHOWN)),
         calls.costs(ext, Some(1), By::Butler),
+        calls.budgets(ext),
     );
-    let house = HomeParts { status, actions, bad, dead, schedules, sessions, costs };
+    let house = HomeParts { status, actions, bad, dead, notes, schedules, sessions, talks, costs, budgets };
     let body = html! {
         (sentence(&house.status))
         (troubles(&house.status))
         div.columns {
             section aria-labelledby="waits" { h2 #waits { "Waiting for you" } (waits(visit, &house)) }
-            section aria-labelledby="butlers" { h2 #butlers { "Butlers" } (butlers(&house.status)) }
+            section aria-labelledby="butlers" { h2 #butlers { "Butlers" } (butlers(&house)) }
             section aria-labelledby="today" { h2 #today { "Today" } (today(visit, &house)) }
-            section aria-labelledby="cost" { h2 #cost { "Cost today" } (cost(&house.costs)) }
+            section aria-labelledby="cost" { h2 #cost { "Cost today" } (cost(&house)) }
+        }
+        section aria-labelledby="talks" {
+            h2 #talks { "Last conversations" }
+            @match &house.talks {
+                Ok(page) => (last_talks(visit, page)),
+                Err(why) => (not_now(why)),
+            }
         }
         section aria-labelledby="last" {
             h2 #last { "Last sessions" }
@@ -122,42 +140,66 @@ fn troubles(status: &HouseholdStatus) -> Markup {
 }
 
 fn waits(visit: &Visit, house: &HomeParts) -> Markup {
+    let unseen = house.notes.as_ref().map(|all| all.iter().filter(|n| n.seen_at.is_none()).collect::<Vec<_>>());
     let nothing = house.actions.as_ref().is_ok_and(Vec::is_empty)
         && house.bad.as_ref().is_ok_and(Vec::is_empty)
-        && house.dead.as_ref().is_ok_and(Vec::is_empty);
+        && house.dead.as_ref().is_ok_and(Vec::is_empty)
+        && unseen.as_ref().is_ok_and(Vec::is_empty);
     html! {
         @if nothing { (empty("Nothing waits for you.")) }
-        @match &house.actions {
-            Ok(actions) => ul.rows { @for action in actions { li { (waiting::brief(visit, action)) } } },
-            Err(why) => (not_now(why)),
-        }
-        @match &house.bad {
-            Ok(bad) => ul.rows { @for one in bad {
-                li { (badge(&one.state)) " " a href={ "/deliveries/" (one.id) } { "Delivery to " (line(&one.target, 60)) }
-                    " over " (one.channel) " " span.dim { (visit.now.when(one.created_at)) } }
-            } },
-            Err(why) => (not_now(why)),
-        }
-        @match &house.dead {
-            Ok(dead) => ul.rows { @for one in dead {
-                li { (badge(&one.state)) " " a href={ "/inbox/" (one.request_id) } { (line(&one.body, 80)) }
-                    " " span.dim { "from " (line(&one.sender, 40)) " " (visit.now.when(one.received_at)) } }
-            } },
-            Err(why) => (not_now(why)),
-        }
+        (some(&house.actions, "/approvals", |action| waiting::brief(visit, action)))
+        (some(&house.bad, "/deliveries?state=bad", |one: &DeliveryView| html! {
+            (badge(&one.state)) " " a href={ "/deliveries/" (one.id) } { "Delivery to " (line(&one.target, 60)) }
+            " over " (one.channel) " " span.dim { (visit.now.when(one.created_at)) }
+        }))
+        (some(&house.dead, "/inbox?state=dead", |one: &messages::Entry| html! {
+            (badge(&one.state)) " " a href={ "/inbox/" (one.request_id) } { (line(&one.body, 80)) }
+            " " span.dim { "from " (line(&one.sender, 40)) " " (visit.now.when(one.received_at)) }
+        }))
+        (some(&unseen, "/notes", |one: &&Note| html! {
+            (toned(Tone::Busy, "new")) " " a href={ "/notes#note-" (one.id) } { (line(one.subject.as_ref().unwrap_or(&one.message), 80)) }
+            " " span.dim { "from " (line(&one.from, 40)) " " (visit.now.when(one.at)) }
+        }))
     }
 }
 
-fn butlers(status: &HouseholdStatus) -> Markup {
+/// The first rows of a list, and where the rest is.
+fn some<T, E: std::borrow::Borrow<admin::Failure>>(
+    found: &Result<Vec<T>, E>,
+    rest: &str,
+    row: impl Fn(&T) -> Markup,
+) -> Markup {
+    match found {
+        Ok(all) => html! {
+            ul.rows { @for one in all.iter().take(SHOWN as usize) { li { (row(one)) } } }
+            @if all.len() > SHOWN as usize { p { a href=(rest) { "More of these" } } }
+        },
+        Err(why) => not_now(why.borrow()),
+    }
+}
+
+fn last_talks(visit: &Visit, page: &ConversationPage) -> Markup {
+    html! {
+        @if page.entries.is_empty() { (empty("Nobody has said anything yet.")) }
+        ul.rows { @for said in &page.entries { li { (conversations::row(visit, said)) } } }
+        @if page.before.is_some() { p { a href="/conversations" { "All conversations" } } }
+    }
+}
+
+fn butlers(house: &HomeParts) -> Markup {
+    let status = &house.status;
+    let last = house.sessions.as_ref().map_or(&[][..], |page| &page.sessions);
     html! {
         @if status.butlers.is_empty() { (empty("No butler yet. Make one with: butlerd new")) }
         ul.rows { @for butler in &status.butlers {
             @let ill: Vec<&str> = butler.modules.iter().filter(|(_, m)| m.enabled && m.health != modules::Health::Active).map(|(name, _)| name.as_str()).collect();
+            @let works = last.iter().filter(|s| s.butler == butler.name && s.state == SessionState::Running);
             li {
                 a href={ "/butlers/" (butler.name) } { strong { (butler.name) } } " " (badge(butler.state.as_str()))
                 @if butler.sessions_running > 0 { " " (toned(Tone::Busy, &format!("{} at work", butler.sessions_running))) }
                 @if butler.sessions_queued > 0 { " " (toned(Tone::Warn, &format!("{} wait", butler.sessions_queued))) }
                 @for name in ill { " " (toned(Tone::Bad, &format!("module {name}"))) }
+                @for session in works { div { a href={ "/sessions/" (session.id) } { (line(&session.prompt, 80)) } } }
                 @if let Some(error) = &butler.error { div.dim { (line(error, 160)) } }
                 @else if let Some(note) = &butler.note { div.dim { (line(note, 160)) } }
             }
@@ -176,8 +218,25 @@ fn today(visit: &Visit, house: &HomeParts) -> Markup {
     let mut coming: Vec<_> =
         page.schedules.iter().filter(|s| !s.paused).filter_map(|s| Some((s.next_run_at.filter(due)?, s))).collect();
     coming.sort_by_key(|(at, _)| *at);
+    let mut wrong: Vec<_> = page
+        .schedules
+        .iter()
+        .filter_map(|s| {
+            Some((
+                s.last
+                    .as_ref()
+                    .filter(|run| due(&run.fire_at) && matches!(run.state.as_str(), "failed" | "skipped"))?,
+                s,
+            ))
+        })
+        .collect();
+    wrong.sort_by_key(|(run, _)| run.fire_at);
     html! {
         (unavailable(&page.unavailable))
+        ul.rows { @for (run, schedule) in wrong.iter().take(SHOWN as usize) {
+            li { (badge(&run.state)) " " (visit.now.when(run.fire_at)) " " a href={ "/schedules/" (schedule.id) } { (schedule.name) } " "
+                span.dim { (schedule.butler) } @if let Some(why) = &run.reason { div.dim { (line(why, 120)) } } }
+        } }
         @if coming.is_empty() { (empty("Nothing more is due today.")) }
         ul.rows { @for (at, schedule) in coming.iter().take(SHOWN as usize) {
             li { (visit.now.when(*at)) " " a href={ "/schedules/" (schedule.id) } { (schedule.name) } " " span.dim { (schedule.butler) } }
@@ -186,8 +245,8 @@ fn today(visit: &Visit, house: &HomeParts) -> Markup {
     }
 }
 
-fn cost(costs: &Result<Costs, admin::Failure>) -> Markup {
-    let costs = match costs {
+fn cost(house: &HomeParts) -> Markup {
+    let costs = match &house.costs {
         Ok(costs) => costs,
         Err(why) => return not_now(why),
     };
@@ -198,5 +257,9 @@ fn cost(costs: &Result<Costs, admin::Failure>) -> Markup {
                 "; the cost of " (costs.total.sessions_of_unknown_cost) " is not known"
             } "." }
         p { a href="/costs" { "This month" } ": " (money(costs.month.usd)) }
+        @match &house.budgets {
+            Ok(all) => (spending::limits(all)),
+            Err(why) => (not_now(why)),
+        }
     }
 }

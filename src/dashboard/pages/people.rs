@@ -43,6 +43,15 @@ async fn list(visit: &Visit) -> Answer {
     Ok(View::new("People", body).into())
 }
 
+/// The names of the people that the household knows, and where each one's conversations are; none where they can't be read.
+pub(super) async fn named(visit: &Visit) -> Vec<(String, String)> {
+    let mut all =
+        look::<Vec<Identity>>(visit, SWITCHBOARD, "contact_identity_list", json!({})).await.unwrap_or_default();
+    let mut seen = std::collections::BTreeSet::new();
+    all.retain(|one| seen.insert(one.contact_id));
+    all.into_iter().map(|one| (one.name, format!("/conversations/with/{}", one.contact_id))).collect()
+}
+
 fn people(visit: &Visit, all: &[Identity]) -> Markup {
     if all.is_empty() {
         return empty("The household knows nobody besides its owner. Invite somebody, or add an identity of theirs.");

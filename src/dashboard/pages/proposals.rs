@@ -17,7 +17,7 @@ pub(crate) const ROUTES: &[Route] = &[
     post("/approvals/proposals/*/reject", |visit| Box::pin(reject(visit))),
 ];
 
-async fn one(visit: &Visit) -> Answer {
+pub(super) async fn one(visit: &Visit) -> Answer {
     let shown = visit.calls.approvals_proposal(&visit.ext, visit.parsed(0)?).await?;
     let body = html! {
         (crumbs(&[("Approvals", "/approvals")]))

@@ -143,7 +143,7 @@ fn entry(visit: &Visit, event: &SessionEvent) -> Markup {
 fn cut(text: &str) -> Markup {
     html! {
         div.said { (truncate(text, MOST)) }
-        @if text.len() > MOST { p.dim { "Cut here; " code { "butlerd sessions events" } " has all of it." } }
+        @if text.len() > MOST { p.dim { "Cut here; " code { "butlerd sessions show" } " has all of it." } }
     }
 }
 
