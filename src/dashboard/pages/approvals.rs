@@ -13,7 +13,6 @@ use crate::visit::Visit;
 
 pub(crate) const ROUTES: &[Route] = &[
     get("/approvals", |visit| Box::pin(list(visit))),
-    get("/approvals/*", |visit| Box::pin(one(visit))),
     post("/approvals/*/approve", |visit| Box::pin(approve(visit))),
     post("/approvals/*/reject", |visit| Box::pin(reject(visit))),
     post("/approvals/*/rule", |visit| Box::pin(rule(visit))),
@@ -74,12 +73,8 @@ pub(super) fn risk(action: &Action) -> Markup {
     toned(tone, &format!("{} risk", action.risk_tier.as_str()))
 }
 
-async fn one(visit: &Visit) -> Answer {
-    let shown = match visit.calls.approvals_show(&visit.ext, visit.parsed(0)?, None).await {
-        // Ids of calls and of proposals are looked for as one kind.
-        Err(why) if why.code == "not_found" => return super::proposals::one(visit).await,
-        answer => answer?,
-    };
+pub(super) async fn one(visit: &Visit) -> Answer {
+    let shown = visit.calls.approvals_show(&visit.ext, visit.parsed(0)?, None).await?;
     let body = html! {
         (crumbs(&[("Approvals", "/approvals")]))
         (whole(visit, &shown))

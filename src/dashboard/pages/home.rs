@@ -251,7 +251,7 @@ fn cost(house: &HomeParts) -> Markup {
         Err(why) => return not_now(why),
     };
     html! {
-        p.big { (money(costs.total.usd)) }
+        p.big { @if costs.total.sessions == 0 { "nothing yet" } @else { (money(costs.total.usd)) } }
         p.dim { (count(i128::from(costs.total.sessions))) " sessions, " (count(i128::from(costs.total.tokens))) " tokens"
             @if costs.total.sessions_of_unknown_cost > 0 {
                 "; the cost of " (costs.total.sessions_of_unknown_cost) " is not known"

@@ -2,6 +2,7 @@
 
 use admin::calls::ApprovalsApiServer;
 use admin::{ActionPage, ProposalPage};
+use http::StatusCode;
 use maud::{Markup, html};
 use uuid::Uuid;
 
@@ -12,12 +13,21 @@ use crate::route::{Route, get, post};
 use crate::visit::Visit;
 
 pub(crate) const ROUTES: &[Route] = &[
+    get("/approvals/*", |visit| Box::pin(either(visit))),
     get("/approvals/proposals/*", |visit| Box::pin(one(visit))),
     post("/approvals/proposals/*/approve", |visit| Box::pin(approve(visit))),
     post("/approvals/proposals/*/reject", |visit| Box::pin(reject(visit))),
 ];
 
-pub(super) async fn one(visit: &Visit) -> Answer {
+/// A call, or a proposal of several: whoever looks for an id does not know which it names.
+async fn either(visit: &Visit) -> Answer {
+    match super::approvals::one(visit).await {
+        Err(why) if why.status == StatusCode::NOT_FOUND => one(visit).await,
+        answer => answer,
+    }
+}
+
+async fn one(visit: &Visit) -> Answer {
     let shown = visit.calls.approvals_proposal(&visit.ext, visit.parsed(0)?).await?;
     let body = html! {
         (crumbs(&[("Approvals", "/approvals")]))

@@ -1,0 +1,60 @@
+//! What Home says, and what the palette finds.
+
+use serde_json::json;
+
+use crate::support::pages::Page;
+use crate::support::{Household, eventually, model};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn home_tells_what_waits_what_was_said_and_what_it_cost() {
+    let model = model(json!([{"when": "how are", "steps": [{"say": "All is well."}]}])).await;
+    let household = Household::with_model(&model).env("BUTLERD_SPAWNER__BUDGETS__BUTLER_DAY_USD", "2");
+    let daemon = household.start().await;
+    let page = Page::of(&daemon).await;
+    let home = page.get("/").await;
+    for empty in ["Nothing waits for you.", "Nobody has said anything yet.", "No session yet."] {
+        assert!(home.contains(empty), "{empty}: {home}");
+    }
+    assert!(
+        home.contains("butler's day") || home.contains("butler&#39;s day"),
+        "what is left of the day's budget: {home}"
+    );
+    page.send("/conversations", "/conversations", &[("text", "how are you?"), ("butler", "health")]).await;
+    daemon
+        .mcp("health")
+        .ok(
+            "notify",
+            json!({"intent": "send", "channel": "chat", "message": "The filter is <old>.", "subject": "Filter"}),
+        )
+        .await;
+    let home = eventually("the day's things are on Home", async || {
+        let home = page.get("/").await;
+        let all = ["how are you?", "/conversations/", "/notes#note-", "Filter"].iter().all(|part| home.contains(part));
+        if all && home.contains("All is well.") { Ok(home) } else { Err(home) }
+    })
+    .await;
+    assert!(!home.contains("Nothing waits for you.") && !home.contains("<old>"), "{home}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_palette_finds_people_tools_schedules_and_ids() {
+    let household = Household::with_model(&model(json!([])).await);
+    let daemon = household.start().await;
+    let page = Page::of(&daemon).await;
+    page.send("/people", "/people", &[("name", "Ada <b>"), ("channel", "email"), ("identity", "ada@example.org")])
+        .await;
+    let end = daemon.mcp("health").ok("trigger", json!({"prompt": "Look."})).await;
+    let session = end["session_id"].as_str().expect("a session").to_owned();
+    for (wanted, found) in [
+        ("ada", "Person Ada &lt;b&gt;"),
+        ("measurement_lo", "/butlers/health/tools/measurement_log"),
+        (&session[..30], &format!("/sessions/{session}")),
+        (&session[..30], &format!("/trace/{session}")),
+        ("audit", "href=\"/audit\""),
+        ("nothing is called so", "Nothing is called so"),
+    ] {
+        let wanted = wanted.replace(' ', "%20");
+        let shown = page.get(&format!("/find?piece=yes&q={wanted}")).await;
+        assert!(shown.contains(found), "{wanted}: {shown}");
+    }
+}
