@@ -15,10 +15,7 @@ async fn home_tells_what_waits_what_was_said_and_what_it_cost() {
     for empty in ["Nothing waits for you.", "Nobody has said anything yet.", "No session yet."] {
         assert!(home.contains(empty), "{empty}: {home}");
     }
-    assert!(
-        home.contains("butler's day") || home.contains("butler&#39;s day"),
-        "what is left of the day's budget: {home}"
-    );
+    assert!(home.contains("nothing yet") && home.contains("$2.00 of $2.00 left"), "of today, of the budget: {home}");
     page.send("/conversations", "/conversations", &[("text", "how are you?"), ("butler", "health")]).await;
     daemon
         .mcp("health")
