@@ -133,7 +133,7 @@ pub use services::DbLogin;
 pub use session_pages::SessionsBefore;
 pub use timeline::{Timeline, TracedRun, TracedSession};
 pub use tokens::{MadeToken, Revoked, WantedToken};
-pub use undo::{TakenBack, UndoableCall, Undone};
+pub use undo::{TakenBack, UndoPage, UndoableCall, Undone};
 pub use usage::{DirectoryUsage, DiskUsage, Usage};
 pub use visitor::Visitor;
 pub use work::{Started, ToolAnswer, ToolInfo};

@@ -41,9 +41,14 @@ pub trait LocalAnswersApi {
     #[method(name = "journal_file", param_kind = map, with_extensions)]
     async fn journal_file(&self, butler: String, file: String) -> Result<FileText, Failure>;
 
-    /// The newest checkpoints of a journal, at most 200. Scope `read`, the owner's.
+    /// The newest checkpoints of a journal, at most 200; with `before` those with a lower number. Scope `read`, the owner's.
     #[method(name = "journal_checkpoints", param_kind = map, with_extensions)]
-    async fn journal_checkpoints(&self, butler: String, most: u32) -> Result<Vec<Checkpoint>, Failure>;
+    async fn journal_checkpoints(
+        &self,
+        butler: String,
+        before: Option<i64>,
+        most: u32,
+    ) -> Result<Vec<Checkpoint>, Failure>;
 
     /// Files of a journal that somebody edited, each with what changed. Scope `read`, the owner's.
     #[method(name = "journal_edits", param_kind = map, with_extensions)]
@@ -164,10 +169,11 @@ impl LocalAnswersApiServer for Rpc {
         &self,
         ext: &Extensions,
         butler: String,
+        before: Option<i64>,
         most: u32,
     ) -> Result<Vec<Checkpoint>, Failure> {
         let butler = self.owners(ext, Need::Look, &butler).await?;
-        self.journal(&butler, Op::Checkpoints { most: most.min(MOST) }).await
+        self.journal(&butler, Op::Checkpoints { most: most.min(MOST), before }).await
     }
 
     async fn journal_edits(&self, ext: &Extensions, butler: String) -> Result<Vec<Edit>, Failure> {

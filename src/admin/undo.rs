@@ -20,7 +20,7 @@ use access::Grant;
 use base::{TenantId, crash};
 use butler::Butler;
 use store::{Lease, StoreError};
-use tools::undo::{CallUndo, ChangingCall, UndoError, UndoState, Which};
+use tools::undo::{CallUndo, ChangingCall, Place, UndoError, UndoState, Which};
 use tools::undo::{came_to, claim, effects, maker, put_back, record, undoable};
 
 const MOST: u32 = 200;
@@ -33,6 +33,15 @@ pub trait UndoApi {
     /// `read`.
     #[method(name = "undo_list", param_kind = map, with_extensions)]
     async fn undo_list(&self, butler: Option<String>, limit: Option<u32>) -> Result<Vec<UndoableCall>, Failure>;
+
+    /// The same, page by page: behind the cursor of an earlier page, if it is given. Scope `read`.
+    #[method(name = "undo_page", param_kind = map, with_extensions)]
+    async fn undo_page(
+        &self,
+        butler: Option<String>,
+        before: Option<String>,
+        limit: Option<u32>,
+    ) -> Result<UndoPage, Failure>;
 
     /// Puts the rows that a call changed back as they were: all, or none when something newer stands on one. Or has the tool
     /// called that takes it back. Scope `admin`.
@@ -65,6 +74,17 @@ pub struct UndoableCall {
     pub why: Option<String>,
 }
 
+/// What `undo_page` answers.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct UndoPage {
+    /// The newest first.
+    pub calls: Vec<UndoableCall>,
+    /// Where the next page begins. `None`: there is none.
+    pub next: Option<String>,
+    /// Butlers whose calls can't be read just now.
+    pub unavailable: Vec<Unavailable>,
+}
+
 /// A call that was taken back.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TakenBack {
@@ -89,6 +109,47 @@ pub struct Undone {
     pub stopped: Option<String>,
 }
 
+impl UndoableCall {
+    fn of(butler: &str, call: ChangingCall) -> Self {
+        Self {
+            call: format!("{butler}/{}", call.id),
+            butler: butler.to_owned(),
+            tool: call.tool,
+            called_at: call.called_at,
+            session_id: call.session_id,
+            rows: call.rows,
+            by: call.undo.as_ref().map(|undo| undo.tool.clone()),
+            begun_at: call.undo.as_ref().filter(|undo| undo.state == UndoState::Undoing).map(|undo| undo.at),
+            why: call.undo.and_then(|undo| undo.why),
+        }
+    }
+}
+
+/// The place of a cursor.
+fn place_of(cursor: &str) -> Option<Place> {
+    let (at, tx) = cursor.split_once('~')?;
+    // The database has no times as old as a text may name.
+    let at = at.parse().ok().filter(|at| *at >= Timestamp::UNIX_EPOCH)?;
+    Some(Place { at, tx: tx.parse().ok()? })
+}
+
+/// The calls of all butlers in order, as many as fit, and where the next page begins; `seen_from` is from where on those of
+/// all butlers are known.
+fn cut(
+    mut found: Vec<(Place, UndoableCall)>,
+    seen_from: Option<Place>,
+    most: usize,
+) -> (Vec<UndoableCall>, Option<String>) {
+    found.sort_by_key(|(place, _)| Reverse(*place));
+    // What is older may have calls of another butler between that were not looked at.
+    found.retain(|(place, _)| seen_from.is_none_or(|from| *place >= from));
+    let more = found.len() > most;
+    found.truncate(most);
+    let last = if more { found.last().map(|(place, _)| *place) } else { seen_from };
+    let next = last.map(|place| format!("{}~{}", place.at, place.tx));
+    (found.into_iter().map(|(_, call)| call).collect(), next)
+}
+
 #[async_trait]
 impl UndoApiServer for Rpc {
     async fn undo_list(
@@ -97,7 +158,33 @@ impl UndoApiServer for Rpc {
         butler: Option<String>,
         limit: Option<u32>,
     ) -> Result<Vec<UndoableCall>, Failure> {
-        Ok(self.undoable(ext, butler, limit).await?.0)
+        Ok(self.undo_page(ext, butler, None, limit).await?.calls)
+    }
+
+    async fn undo_page(
+        &self,
+        ext: &Extensions,
+        butler: Option<String>,
+        before: Option<String>,
+        limit: Option<u32>,
+    ) -> Result<UndoPage, Failure> {
+        let grant = may(ext, Need::Look)?;
+        let limit = limited(limit, USUAL, MOST)?;
+        let before = match before {
+            None => Place::END,
+            Some(text) => place_of(&text).ok_or_else(|| Failure::invalid("That is not a cursor of this list."))?,
+        };
+        let (butlers, unavailable) = self.butlers(&grant, butler.as_deref()).await?;
+        let (mut found, mut seen_from) = (Vec::new(), None);
+        let mut lease = self.shared(&grant.tenant).await?;
+        for butler in butlers {
+            let part = undoable(&mut lease, butler.schema(), &grant.tenant, before, limit + 1).await?;
+            seen_from = seen_from.max(part.seen_from);
+            let named = |(place, call)| (place, UndoableCall::of(butler.name().as_str(), call));
+            found.extend(part.calls.into_iter().map(named));
+        }
+        let (calls, next) = cut(found, seen_from, limit as usize);
+        Ok(UndoPage { calls, next, unavailable })
     }
 
     async fn undo_call(&self, ext: &Extensions, butler: String, call: i64) -> Result<Undone, Failure> {
@@ -114,37 +201,6 @@ impl UndoApiServer for Rpc {
 }
 
 impl Rpc {
-    /// What `undo_list` answers, and the butlers that can't be asked just now.
-    pub async fn undoable(
-        &self,
-        ext: &Extensions,
-        butler: Option<String>,
-        limit: Option<u32>,
-    ) -> Result<(Vec<UndoableCall>, Vec<Unavailable>), Failure> {
-        let grant = may(ext, Need::Look)?;
-        let limit = limited(limit, USUAL, MOST)?;
-        let (butlers, unavailable) = self.butlers(&grant, butler.as_deref()).await?;
-        let mut found = Vec::new();
-        let mut lease = self.shared(&grant.tenant).await?;
-        for butler in butlers {
-            let calls = undoable(&mut lease, butler.schema(), &grant.tenant, limit).await?;
-            found.extend(calls.into_iter().map(|c| UndoableCall {
-                call: format!("{}/{}", butler.name(), c.id),
-                butler: butler.name().to_string(),
-                tool: c.tool,
-                called_at: c.called_at,
-                session_id: c.session_id,
-                rows: c.rows,
-                by: c.undo.as_ref().map(|undo| undo.tool.clone()),
-                begun_at: c.undo.as_ref().filter(|undo| undo.state == UndoState::Undoing).map(|undo| undo.at),
-                why: c.undo.and_then(|undo| undo.why),
-            }));
-        }
-        found.sort_by_key(|call| Reverse(call.called_at));
-        found.truncate(limit as usize);
-        Ok((found, unavailable))
-    }
-
     async fn shared(&self, tenant: &TenantId) -> Result<Lease, StoreError> {
         self.supervisor.services().db.shared(tenant).await
     }
@@ -326,4 +382,43 @@ fn nothing(which: Which, butler: &str, left: &[String]) -> Failure {
     };
     let hint = "`butlerd memory undo` takes back what a butler remembers; what was sent stays sent.";
     Failure::new("nothing_to_undo", format!("{why} {hint}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(name: &str, second: i64, tx: u64) -> (Place, UndoableCall) {
+        let at = Timestamp::from_second(second).unwrap();
+        let call = UndoableCall {
+            call: name.to_owned(),
+            butler: "a".to_owned(),
+            tool: "t".to_owned(),
+            called_at: at,
+            session_id: None,
+            rows: 1,
+            by: None,
+            begun_at: None,
+            why: None,
+        };
+        (Place { at, tx }, call)
+    }
+
+    #[test]
+    fn no_call_is_left_out_between_two_pages() {
+        let found = || vec![call("a/1", 5, 1), call("a/2", 5, 3), call("b/1", 5, 2), call("b/2", 4, 4)];
+        let names = |calls: Vec<UndoableCall>| calls.into_iter().map(|c| c.call).collect::<Vec<_>>();
+        let (calls, next) = cut(found(), None, 2);
+        assert_eq!(names(calls), ["a/2", "b/1"]);
+        assert_eq!(place_of(&next.unwrap()), Some(call("b/1", 5, 2).0));
+        let (calls, next) = cut(found(), None, 4);
+        assert_eq!((calls.len(), next), (4, None));
+        // What is older than what was looked at of every butler waits for the next page.
+        let seen = Place { at: Timestamp::from_second(5).unwrap(), tx: 2 };
+        let (calls, next) = cut(found(), Some(seen), 10);
+        assert_eq!((names(calls), place_of(&next.unwrap())), (vec!["a/2".to_owned(), "b/1".to_owned()], Some(seen)));
+        for other in ["", "x~1", "2026-01-01T10:00:00Z", "2026-01-01T10:00:00Z~-1", "-009999-01-02T01:59:59Z~1"] {
+            assert_eq!(place_of(other), None, "{other}");
+        }
+    }
 }

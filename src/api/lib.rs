@@ -15,6 +15,7 @@ mod list;
 mod page;
 mod places;
 mod problem;
+mod seen;
 mod site;
 mod table;
 mod visit;

@@ -31,8 +31,12 @@ pub enum Op {
     Sync,
     /// Ends a sync by hand: [`Checkpoint`].
     Checkpoint { end: i64, summary: String },
-    /// The latest, the newest first: a list of [`Checkpoint`].
-    Checkpoints { most: u32 },
+    /// The latest, the newest first; with `before` those with a lower number: a list of [`Checkpoint`].
+    Checkpoints {
+        most: u32,
+        #[serde(default)]
+        before: Option<i64>,
+    },
     /// What was said last, the oldest of them first: a list of [`Said`].
     Log { most: u32 },
     /// One file as the journal has it: [`FileText`].

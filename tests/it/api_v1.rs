@@ -12,7 +12,7 @@ use crate::support::pages::Page;
 use crate::support::{Daemon, Household, eventually, http, model};
 
 /// Asks the API; status, headers and JSON.
-async fn ask(
+pub async fn ask(
     daemon: &Daemon,
     token: &str,
     (method, path): (Method, &str),
@@ -29,7 +29,7 @@ async fn ask(
 }
 
 /// Reads something with the operator's token.
-async fn read(daemon: &Daemon, path: &str) -> Value {
+pub async fn read(daemon: &Daemon, path: &str) -> Value {
     let (status, _, body) = ask(daemon, &daemon.token(), (Method::GET, path), None).await;
     assert_eq!(status, 200, "{path}: {body}\n{}", daemon.log());
     body

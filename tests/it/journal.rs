@@ -69,7 +69,7 @@ async fn what_was_said_is_worked_in_and_the_next_session_knows_it() {
     let prompts = sync_prompts(&model);
     assert_eq!(prompts.len(), 1, "{prompts:#?}");
     let prompt = &prompts[0];
-    let made = household.told::<Vec<Checkpoint>>(Op::Checkpoints { most: 10 });
+    let made = household.told::<Vec<Checkpoint>>(Op::Checkpoints { most: 10, before: None });
     assert_eq!((made.len(), made[0].start_id, made[0].summary.as_str()), (1, first, SUMMARY), "{made:?}");
     assert!((31..=36).contains(&made[0].count), "{made:?}");
     let (_, shown) = prompt.split_once("=== CONVERSATIONS TO PROCESS ===\n").expect("the conversations");
@@ -363,7 +363,7 @@ async fn by_hand_no_range_is_left_out_or_summarized_twice() {
     }
     household.told::<Range>(Op::Range { begin: ids[20], end: last, all: false });
     household.told::<Checkpoint>(make(last, "The second half."));
-    let all: Vec<Checkpoint> = household.told(Op::Checkpoints { most: 10 });
+    let all: Vec<Checkpoint> = household.told(Op::Checkpoints { most: 10, before: None });
     let all: Vec<_> = all.iter().map(|c| (c.id, c.start_id, c.end_id, c.count, c.summary.as_str())).collect();
     assert_eq!(all, [(2, ids[20], last, 20, "The second half."), (1, first, ids[19], 20, "The first half.")]);
     assert_eq!(household.sync_status().unsummarized_count, 0);

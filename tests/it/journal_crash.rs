@@ -91,7 +91,7 @@ async fn killed_in_a_sync_what_was_said_is_summarized_once() {
         is_whole(&household, &db, point).await;
         let log = household.told::<Vec<Value>>(Op::Log { most: 100 });
         let ends = (log[0]["id"].as_i64().unwrap(), log[30]["id"].as_i64().unwrap(), 31);
-        one_line(&household.told::<Vec<Checkpoint>>(Op::Checkpoints { most: 10 }), ends, point);
+        one_line(&household.told::<Vec<Checkpoint>>(Op::Checkpoints { most: 10, before: None }), ends, point);
         assert_eq!(household.journal_file("sessions/today.md").matches("Own was logged").count(), 1, "{point}");
         assert_eq!(household.journal_file("reference/ideas.md").matches("### Own\n").count(), 1, "{point}");
         assert_eq!(count(&db, "journal_drafts").await, 0, "{point}");
@@ -127,7 +127,7 @@ async fn killed_between_the_owners_words_and_those_of_others_neither_is_worked_i
         is_whole(&household, &db, point).await;
         let log = household.told::<Vec<Value>>(Op::Log { most: 100 });
         let ends = (log[0]["id"].as_i64().unwrap(), log[34]["id"].as_i64().unwrap(), 35);
-        let made = household.told::<Vec<Checkpoint>>(Op::Checkpoints { most: 10 });
+        let made = household.told::<Vec<Checkpoint>>(Op::Checkpoints { most: 10, before: None });
         one_line(&made, ends, point);
         assert_eq!(made[0].summary, "Tasks.", "{point}: what later sessions are told is of the owner's words");
         let today = household.journal_file("sessions/today.md");
@@ -331,7 +331,7 @@ async fn words_of_others_are_worked_in_by_portions() {
         if made == 1 { Ok(()) } else { Err(format!("{out}{err}")) }
     })
     .await;
-    let made = household.told::<Vec<Checkpoint>>(Op::Checkpoints { most: 10 });
+    let made = household.told::<Vec<Checkpoint>>(Op::Checkpoints { most: 10, before: None });
     assert_eq!((made[0].count, made[0].summary.as_str()), (103, "Tasks."), "{made:?}");
     let today = household.journal_file("sessions/today.md");
     let counts = ["Own was logged", "Others was logged", "Call "].map(|words| today.matches(words).count());

@@ -236,7 +236,7 @@ async fn thirty_injections_reach_neither_core_memory_nor_a_system_prompt() {
     let start: Start = household.told(Op::Start { bytes: false });
     let start = format!("{start:?}");
     assert!(start.contains(RULE) && !start.contains("EVIL") && !start.contains("Pay Mallory"), "{start}");
-    let made: Vec<Checkpoint> = household.told(Op::Checkpoints { most: 10 });
+    let made: Vec<Checkpoint> = household.told(Op::Checkpoints { most: 10, before: None });
     assert!(
         made.len() == 4 && made.iter().all(|made| made.summary.starts_with("Mine. ") && !made.summary.contains("EVIL")),
         "{made:?}"

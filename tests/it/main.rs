@@ -14,6 +14,7 @@ mod support;
 
 mod api_fuzz;
 mod api_v1;
+mod api_v1_pages;
 mod approvals;
 mod approvals_crash;
 mod approvals_shown;

@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use super::butlers::OfButler;
 use crate::endpoint::{Endpoint, get};
+use crate::input::Paging;
 use crate::list::Page;
 use crate::visit::Visit;
 
@@ -19,7 +20,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
         get(
             "/butlers/{butler}/journal/checkpoints",
             "listCheckpoints",
-            "How far the conversation is summarized",
+            "How far the conversation is summarized, the newest first",
             |v, p| Box::pin(checkpoints(v, p)),
         ),
         get("/butlers/{butler}/journal/edits", "listEdits", "Files of the journal that somebody edited", |v, p| {
@@ -52,19 +53,19 @@ async fn file(visit: &Visit, of: FileOf) -> Result<FileText, Failure> {
     visit.calls.journal_file(&visit.ext, of.butler, of.file).await
 }
 
-/// How many.
+/// Whose checkpoints.
 #[derive(Deserialize, JsonSchema)]
 struct CheckpointsOf {
     /// The butler.
     butler: String,
-    /// How many of the newest; 50 if it is not given.
-    #[schemars(range(min = 1, max = 200))]
-    limit: Option<u32>,
+    #[serde(flatten)]
+    paging: Paging,
 }
 
 async fn checkpoints(visit: &Visit, of: CheckpointsOf) -> Result<Page<Checkpoint>, Failure> {
-    let limit = of.limit.unwrap_or(50);
-    Ok(visit.most(visit.calls.journal_checkpoints(&visit.ext, of.butler, limit).await?, limit as usize))
+    let start = visit.start::<i64>(&of.paging)?;
+    let found = visit.calls.journal_checkpoints(&visit.ext, of.butler, start.at, start.limit + 1).await?;
+    Ok(visit.page(&start, found, |checkpoint| checkpoint.id))
 }
 
 async fn edits(visit: &Visit, of: OfButler) -> Result<Page<Edit>, Failure> {

@@ -11,6 +11,7 @@ use super::messages::word;
 use crate::endpoint::{Endpoint, get};
 use crate::input::Paging;
 use crate::list::Page;
+use crate::seen::{DEPTH, Seen};
 use crate::visit::Visit;
 
 pub(super) fn endpoints() -> Vec<Endpoint> {
@@ -18,7 +19,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
         get(
             "/butlers/{butler}/memory",
             "searchMemory",
-            "Search what a butler remembers, with the parts of each score",
+            "Search what a butler remembers: the best 100, the best first, with the parts of each score",
             |v, p| Box::pin(search(v, p)),
         ),
         get(
@@ -55,9 +56,8 @@ struct Searched {
     text: String,
     /// Of this kind alone.
     kind: Option<MemoryKind>,
-    /// How many at most; 20 if it is not given.
-    #[schemars(range(min = 1, max = 50))]
-    limit: Option<u32>,
+    #[serde(flatten)]
+    paging: Paging,
 }
 
 /// A memory that was found.
@@ -80,12 +80,17 @@ struct MemoryHit {
 }
 
 async fn search(visit: &Visit, wanted: Searched) -> Result<Page<MemoryHit>, Failure> {
-    let mut args = json!({"query": wanted.text, "limit": wanted.limit.unwrap_or(20), "explain": true});
+    let start = visit.start::<Seen>(&wanted.paging)?;
+    let mut args = json!({"query": wanted.text, "limit": DEPTH, "explain": true});
     if let Some(kind) = word(wanted.kind) {
         args["types"] = json!([kind]);
     }
     let mut answer: Value = visit.look(&wanted.butler, "memory_search", args).await?;
-    Ok(visit.whole(answered(answer["results"].take())?))
+    let mut hits: Vec<MemoryHit> = answered(answer["results"].take())?;
+    let deeper = hits.len() >= DEPTH;
+    let next = start.at.unwrap_or_default().page(&mut hits, start.limit as usize, |hit| hit.id);
+    let end = next.is_none();
+    Ok(visit.part(hits, next, Vec::new()).cut(end && deeper))
 }
 
 /// Whose history.

@@ -1,7 +1,7 @@
 //! Calls on record, what can be taken back, notes for the owner, names of secrets, tokens.
 
 use access::TokenInfo;
-use admin::calls::{AuditApiServer, NotesApiServer, SecretsApiServer, TokensApiServer};
+use admin::calls::{AuditApiServer, NotesApiServer, SecretsApiServer, TokensApiServer, UndoApiServer};
 use admin::{AuditRow, Failure, Need, SecretName, UndoableCall};
 use outbox::Note;
 use schemars::JsonSchema;
@@ -18,7 +18,7 @@ use crate::visit::Visit;
 pub(super) fn endpoints() -> Vec<Endpoint> {
     vec![
         get("/audit", "listCalls", "Calls of tools on record, the newest first", |v, p| Box::pin(audit(v, p))),
-        get("/undo", "listUndoable", "The newest calls that can be taken back", |v, p| Box::pin(undo(v, p))),
+        get("/undo", "listUndoable", "Calls that can be taken back, the newest first", |v, p| Box::pin(undo(v, p))),
         get("/notes", "listNotes", "What the household told its owner, the newest first", |v, p| Box::pin(notes(v, p))),
         get("/secrets", "listSecrets", "Names and times of the stored secrets; never a value", |v, p| {
             Box::pin(secrets(v, p))
@@ -61,21 +61,19 @@ async fn audit(visit: &Visit, wanted: CallsWanted) -> Result<Page<AuditRow>, Fai
     Ok(visit.part(page.calls, page.next, page.unavailable))
 }
 
-/// Which calls, and how many.
+/// Which calls.
 #[derive(Deserialize, JsonSchema)]
 struct UndoWanted {
     /// Of this butler alone.
     butler: Option<String>,
-    /// How many of the newest; 50 if it is not given.
-    #[schemars(range(min = 1, max = 200))]
-    limit: Option<u32>,
+    #[serde(flatten)]
+    paging: Paging,
 }
 
 async fn undo(visit: &Visit, wanted: UndoWanted) -> Result<Page<UndoableCall>, Failure> {
-    let limit = wanted.limit.unwrap_or(50);
-    let (calls, unavailable) = visit.calls.undoable(&visit.ext, wanted.butler, Some(limit)).await?;
-    let full = calls.len() >= limit as usize;
-    Ok(visit.part(calls, None::<String>, unavailable).cut(full))
+    let start = visit.start::<String>(&wanted.paging)?;
+    let page = visit.calls.undo_page(&visit.ext, wanted.butler, start.at, Some(start.limit)).await?;
+    Ok(visit.part(page.calls, page.next, page.unavailable))
 }
 
 /// Which part of a list.

@@ -51,7 +51,7 @@ pub fn run(place: &Place, JournalArgs { what, butler }: JournalArgs) -> Outcome 
             out.list(&said, &[], print::log)
         }
         Journal::Checkpoints { most } => {
-            let all: Vec<Checkpoint> = client.ask(Op::Checkpoints { most })?;
+            let all: Vec<Checkpoint> = client.ask(Op::Checkpoints { most, before: None })?;
             out.list(&all, &[], print::checkpoints)
         }
         Journal::Accept(args) => accept::run(place, &client, &args),

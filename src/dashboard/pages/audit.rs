@@ -21,6 +21,8 @@ pub(crate) const ROUTES: &[Route] = &[
     post("/undo-session/*", |visit| Box::pin(undo_session(visit))),
 ];
 
+/// Calls that can be taken back, on a page.
+const UNDOABLE: u32 = 50;
 const OUTCOMES: [&str; 4] = ["ok", "refused", "error", "cancelled"];
 
 async fn list(visit: &Visit) -> Answer {
@@ -80,13 +82,20 @@ fn table(visit: &Visit, rows: &[AuditRow]) -> Markup {
 }
 
 async fn undoable(visit: &Visit) -> Answer {
-    let calls = visit.calls.undo_list(&visit.ext, None, Some(100)).await?;
+    let before = visit.query.get("before").map(str::to_owned);
+    let newest = before.is_none();
+    let page = visit.calls.undo_page(&visit.ext, None, before, Some(UNDOABLE)).await?;
     let body = html! {
         p { "What a butler changed can be put back, as long as nothing newer builds on it." }
-        @if calls.is_empty() { (empty("Nothing that was changed can be taken back.")) }
-        ul.cards { @for call in &calls { li { (card(visit, call)) } } }
+        (unavailable(&page.unavailable))
+        @if page.calls.is_empty() {
+            (empty(if newest && page.next.is_none() { "Nothing that was changed can be taken back." } else { "Nothing here can be taken back." }))
+        }
+        ul.cards { @for call in &page.calls { li { (card(visit, call)) } } }
+        @if let Some(next) = &page.next { p { a rel="next" href={ "/undo?before=" (encoded(next)) } { "Older" } } }
     };
-    Ok(View::new("Undo", body).live("house").into())
+    let view = View::new("Undo", body);
+    Ok(if newest { view.live("house").into() } else { view.into() })
 }
 
 fn card(visit: &Visit, call: &UndoableCall) -> Markup {

@@ -15,11 +15,12 @@ pub(crate) const ROUTES: &[Route] = &[
     get("/journal", |visit| Box::pin(list(visit))),
     get("/journal/*", |visit| Box::pin(one(visit))),
     get("/journal/*/file", |visit| Box::pin(file(visit))),
+    get("/journal/*/checkpoints", |visit| Box::pin(older(visit))),
     post("/journal/*/accept", |visit| Box::pin(accept(visit))),
     post("/journal/*/check", |visit| Box::pin(check(visit))),
 ];
 
-/// Checkpoints that are shown.
+/// Checkpoints on a page.
 const SHOWN: u32 = 50;
 
 /// The butlers that have a module switched on.
@@ -53,14 +54,14 @@ async fn one(visit: &Visit) -> Answer {
     let (status, edits, checkpoints) = tokio::join!(
         calls.journal_status(ext, name.clone()),
         calls.journal_edits(ext, name.clone()),
-        calls.journal_checkpoints(ext, name.clone(), SHOWN),
+        calls.journal_checkpoints(ext, name.clone(), None, SHOWN + 1),
     );
     let body = html! {
         (crumbs(&[("Journals", "/journal"), (&name, &format!("/butlers/{name}"))]))
         @match &edits { Ok(edits) => (edits_of(visit, &name, edits)), Err(why) => (not_now(why)) }
         @match &status { Ok(status) => (state(visit, &name, status)), Err(why) => (not_now(why)) }
         h2 { "Checkpoints" }
-        @match &checkpoints { Ok(all) => (checkpoints_of(visit, all)), Err(why) => (not_now(why)) }
+        @match &checkpoints { Ok(all) => (checkpoints_of(visit, &name, all)), Err(why) => (not_now(why)) }
     };
     let view = View::new(format!("The journal of {name}"), body);
     // What is taken in is what was looked at: with an edit to decide on the page stays as it is.
@@ -138,16 +139,35 @@ fn files(butler: &str, all: &[FileState]) -> Markup {
     } } }
 }
 
-fn checkpoints_of(visit: &Visit, all: &[Checkpoint]) -> Markup {
+/// A page of checkpoints; one more than it shows says that there are older ones.
+fn checkpoints_of(visit: &Visit, butler: &str, all: &[Checkpoint]) -> Markup {
+    let (shown, rest) = all.split_at(all.len().min(SHOWN as usize));
+    let last = shown.last().filter(|_| !rest.is_empty());
     html! {
         @if all.is_empty() { (empty("None yet. One is made when conversations are summarized.")) }
-        ul.rows { @for one in all { li {
+        ul.rows { @for one in shown { li {
             "#" (one.id) " " (visit.now.when(one.made_at)) " " span.dim { (count(i128::from(one.count))) " conversations, "
                 (one.start_id) " to " (one.end_id) }
             (said(&one.summary))
         } } }
-        @if all.len() >= SHOWN as usize { p.dim { "The newest " (SHOWN) "." } }
+        @if let Some(last) = last {
+            p { a rel="next" href={ "/journal/" (butler) "/checkpoints?before=" (last.id) } { "Older checkpoints" } }
+        }
     }
+}
+
+/// Checkpoints before one.
+async fn older(visit: &Visit) -> Answer {
+    let name = named(visit).await?;
+    let before = visit.query.get("before").map(str::parse::<i64>).transpose();
+    let before = before.map_err(|_| PageError::invalid("A checkpoint is named by its number."))?;
+    let all = visit.calls.journal_checkpoints(&visit.ext, name.clone(), before, SHOWN + 1).await?;
+    let body = html! {
+        (crumbs(&[("The journal", &format!("/journal/{name}"))]))
+        @if all.is_empty() && before.is_some() { (empty("There is none before that.")) }
+        @else { (checkpoints_of(visit, &name, &all)) }
+    };
+    Ok(View::new(format!("Checkpoints of {name}"), body).into())
 }
 
 async fn file(visit: &Visit) -> Answer {

@@ -64,7 +64,7 @@ impl JournalAnswers {
             Op::Range { begin, end, all } => value(self.range(tenant, ByHand { begin, end, others: all }).await?),
             Op::Sync => value(self.sync(tenant).await?),
             Op::Checkpoint { end, summary } => value(journals.checkpoint(tenant, end, &summary).await?),
-            Op::Checkpoints { most } => value(journals.checkpoints(tenant, most.min(1000)).await?),
+            Op::Checkpoints { most, before } => value(journals.checkpoints(tenant, before, most.min(1000)).await?),
             Op::Log { most } => value(self.log(tenant, most).await?),
             Op::Show { file } => value(self.show(tenant, &file).await?),
             Op::Edits => value(journals.edits(tenant).await?),

@@ -339,18 +339,22 @@ pub(super) async fn settle(
 /// Adds to what a pass wrote.
 pub(super) const ADD_DRAFT: &str = "INSERT INTO journal_drafts (sync_id, pass, op) VALUES ($1, $2, $3)";
 
-/// The last checkpoints, the newest first.
+/// The last checkpoints, the newest first; with `before` those with a lower number. The table's key serves both.
 pub(super) async fn checkpoints(
     lease: &mut Lease,
     schema: &str,
     tenant: &TenantId,
+    before: Option<i64>,
     most: i64,
 ) -> Result<Vec<Checkpoint>, StoreError> {
     let sql = format!(
         "SELECT id, start_id, end_id, count, summary, made_at FROM \"{schema}\".journal_checkpoints
-         WHERE tenant_id = $1 ORDER BY id DESC LIMIT $2"
+         WHERE tenant_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3"
     );
-    let rows = lease.read(&sql, &[&tenant.as_str(), &most]).await.map_err(failed("reading checkpoints"))?;
+    let rows = lease
+        .read(&sql, &[&tenant.as_str(), &before.unwrap_or(i64::MAX), &most])
+        .await
+        .map_err(failed("reading checkpoints"))?;
     let checkpoint = |row: &Row| Checkpoint {
         id: row.get("id"),
         start_id: row.get("start_id"),

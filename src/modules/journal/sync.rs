@@ -91,7 +91,7 @@ fn end_of(by_hand: Option<ByHand>, first: i64, until: i64) -> Result<i64, Journa
 impl Journals {
     /// How far the conversations are summarized.
     pub async fn sync_status(&self, tenant: &TenantId) -> Result<(SyncStatus, Option<wire::Checkpoint>), StoreError> {
-        let last = self.checkpoints(tenant, 1).await?.into_iter().next();
+        let last = self.checkpoints(tenant, None, 1).await?.into_iter().next();
         let reached = last.as_ref().map_or(0, |checkpoint| checkpoint.end_id);
         let open = self.conversation.stretch(tenant, reached).await?;
         let status = SyncStatus {
@@ -104,9 +104,14 @@ impl Journals {
         Ok((status, last))
     }
 
-    /// The last checkpoints, the newest first.
-    pub async fn checkpoints(&self, tenant: &TenantId, most: u32) -> Result<Vec<wire::Checkpoint>, StoreError> {
-        sql::checkpoints(&mut self.lease(tenant).await?, self.schema(), tenant, i64::from(most)).await
+    /// The last checkpoints, the newest first; with `before` those with a lower number.
+    pub async fn checkpoints(
+        &self,
+        tenant: &TenantId,
+        before: Option<i64>,
+        most: u32,
+    ) -> Result<Vec<wire::Checkpoint>, StoreError> {
+        sql::checkpoints(&mut self.lease(tenant).await?, self.schema(), tenant, before, i64::from(most)).await
     }
 
     /// The sync that is under way and whose lease has not run out.
@@ -150,7 +155,8 @@ impl Journals {
             // Not before the new range is known to be right: one that is refused leaves the old sync as it is.
             replaced = Some((open.id, if mine { "a person began another one" } else { "its lease ran out" }));
         }
-        let reached = sql::checkpoints(&mut other, schema, tenant, 1).await?.first().map_or(0, |last| last.end_id);
+        let reached =
+            sql::checkpoints(&mut other, schema, tenant, None, 1).await?.first().map_or(0, |last| last.end_id);
         let Some(open) = self.conversation.stretch(tenant, reached).await? else { return Ok(Begun::Nothing) };
         let end = end_of(by_hand, open.first, until)?;
         let said = self.first_part(self.conversation.between(tenant, (reached, end), MOST, false).await?);
@@ -300,7 +306,7 @@ impl Journals {
             }
         };
         let id = self.settle(tenant, (sync.id, &summary, None)).await?;
-        let made = self.checkpoints(tenant, 1).await?.into_iter().find(|made| Some(made.id) == id);
+        let made = self.checkpoints(tenant, None, 1).await?.into_iter().find(|made| Some(made.id) == id);
         made.ok_or_else(|| StoreError::Unexpected("a checkpoint was not made".into()).into())
     }
 

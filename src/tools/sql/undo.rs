@@ -3,6 +3,8 @@
 //!
 //! The connection is the owner's, which sees all schemas and tenants, so each statement names both.
 
+use std::time::{Duration, Instant};
+
 use jiff::Timestamp;
 use serde_json::json;
 use tokio_postgres::Row;
@@ -88,28 +90,99 @@ impl From<tokio_postgres::Error> for UndoError {
     }
 }
 
-/// The newest calls that can be taken back, at most `limit`.
+/// Where a call stands among all that can be taken back: when its transaction began, and the transaction's number, which no
+/// other transaction of any butler has.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Place {
+    pub at: Timestamp,
+    pub tx: u64,
+}
+
+impl Place {
+    /// Behind all that there is.
+    pub const END: Self = Self { at: Timestamp::MAX, tx: u64::MAX };
+}
+
+/// Some calls that can be taken back, and from where to look on.
+#[derive(Clone, Debug, Default)]
+pub struct UndoableCalls {
+    /// Each with its place, the newest first.
+    pub calls: Vec<(Place, ChangingCall)>,
+    /// All of this place and newer were looked at. `None`: all that there are.
+    pub seen_from: Option<Place>,
+}
+
+/// So long one page looks. Where jobs changed much and calls little, the next page goes on.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The newest calls before a place that can be taken back, about `most`. Each transaction is found by an index, so that a page
+/// costs the same wherever it lies.
 pub async fn undoable(
     lease: &mut Lease,
     schema: &str,
     tenant: &TenantId,
-    limit: u32,
-) -> Result<Vec<ChangingCall>, StoreError> {
-    let sql = format!(
-        "SELECT {}, r.rows
-         FROM ((SELECT tx_at, txid, count(*) AS rows FROM shared.row_changes
-                WHERE schema = $1 AND tenant_id = $2 GROUP BY tx_at, txid ORDER BY max(id) DESC LIMIT $3)
-               UNION ALL
-               (SELECT tx_at, txid, 0 FROM \"{schema}\".call_undos
-                WHERE tenant_id = $2 AND state IN ('ready', 'undoing') ORDER BY id DESC LIMIT $3)) r
-         JOIN \"{schema}\".tool_calls c ON c.tx_at = r.tx_at AND c.txid = r.txid AND c.effect <> 'none' {}
-         WHERE c.tenant_id = $2 ORDER BY c.id DESC",
+    before: Place,
+    most: u32,
+) -> Result<UndoableCalls, StoreError> {
+    let sql = undoable_sql(schema);
+    let mut found = UndoableCalls::default();
+    let (mut upper, begun) = (before, Instant::now());
+    loop {
+        let (tx, many) = (upper.tx.to_string(), i64::from(most));
+        let rows = lease.read(&sql, &[&schema, &tenant.as_str(), &upper.at, &tx, &many]).await;
+        let rows = rows.map_err(StoreError::query("reading what can be taken back"))?;
+        let mut places = 0;
+        for row in &rows {
+            let place = Place { at: row.get("place_at"), tx: row.get::<_, &str>("place_tx").parse().unwrap_or(0) };
+            places += u32::from(place != upper);
+            upper = place;
+            // What a job changed has no call, and a call may be deleted earlier than what it changed.
+            if row.get::<_, Option<i64>>("id").is_some() {
+                found.calls.push((place, ChangingCall::of(row)));
+            }
+        }
+        if places < most {
+            return Ok(found);
+        }
+        if found.calls.len() >= most as usize || begun.elapsed() >= PATIENCE {
+            found.seen_from = Some(upper);
+            return Ok(found);
+        }
+    }
+}
+
+/// The next `$5` transactions before the place `$3`, `$4`, with the call of each. Those that changed rows are walked by their
+/// index, from each to the next older: to group all rows by transaction would read them all.
+fn undoable_sql(schema: &str) -> String {
+    let next = |before: &str| {
+        format!(
+            "SELECT tx_at, txid FROM shared.row_changes
+             WHERE schema = $1 AND tenant_id = $2 AND (tx_at, txid) < ({before}) ORDER BY tx_at DESC, txid DESC LIMIT 1"
+        )
+    };
+    let (first, older) = (next("$3, $4::text::xid8"), next("k.tx_at, k.txid"));
+    format!(
+        "WITH RECURSIVE kept AS (
+             SELECT f.tx_at, f.txid, 1 AS nth FROM ({first}) f
+             UNION ALL
+             SELECT o.tx_at, o.txid, k.nth + 1 FROM kept k, LATERAL ({older}) o WHERE k.nth < $5),
+         places AS (
+             SELECT tx_at, txid FROM kept
+             UNION
+             (SELECT tx_at, txid FROM \"{schema}\".call_undos
+              WHERE tenant_id = $2 AND state IN ('ready', 'undoing') AND (tx_at, txid) < ($3, $4::text::xid8)
+              ORDER BY tx_at DESC, txid DESC LIMIT $5)
+             ORDER BY tx_at DESC, txid DESC LIMIT $5)
+         SELECT p.tx_at AS place_at, p.txid::text AS place_tx, {},
+                (SELECT count(*) FROM shared.row_changes r WHERE r.tx_at = p.tx_at AND r.txid = p.txid
+                    AND r.schema = $1 AND r.tenant_id = $2) AS rows
+         FROM places p
+         LEFT JOIN \"{schema}\".tool_calls c
+             ON c.tx_at = p.tx_at AND c.txid = p.txid AND c.tenant_id = $2 AND c.effect <> 'none' {}
+         ORDER BY p.tx_at DESC, p.txid DESC, c.id DESC",
         ChangingCall::COLUMNS,
         joined(schema)
-    );
-    let rows = lease.read(&sql, &[&schema, &tenant.as_str(), &i64::from(limit)]).await;
-    let rows = rows.map_err(StoreError::query("reading what can be taken back"))?;
-    Ok(rows.iter().map(ChangingCall::of).collect())
+    )
 }
 
 /// The calls that had an effect, the newest first.
