@@ -135,7 +135,7 @@ async fn pages_of_what_can_be_taken_back_have_each_call_once() {
     let next = first["next"].as_str().expect("a cursor");
     daemon.mcp("health").ok("measurement_log", json!({"kind": "weight", "value": {"kg": 82}})).await;
     let rest = walk(&daemon, "/undo?limit=20", Some(next)).await;
-    let tools: Vec<Value> = [column(&[first.clone()], "tool"), column(&rest, "tool")].concat();
+    let tools: Vec<Value> = [column(std::slice::from_ref(&first), "tool"), column(&rest, "tool")].concat();
     let distinct: BTreeSet<String> = tools.iter().map(Value::to_string).collect();
     let whole = walk(&daemon, "/undo?limit=50", None).await;
     assert_eq!((tools.len(), distinct.len()), (column(&whole, "tool").len() - 1, tools.len()));
@@ -211,7 +211,7 @@ async fn pages_of_a_search_show_each_memory_once() {
         remember(n).await;
     }
     let rest = walk(&daemon, &format!("{path}&limit=20"), Some(next)).await;
-    let (shown, later) = (column(&[first.clone()], "id"), column(&rest, "id"));
+    let (shown, later) = (column(std::slice::from_ref(&first), "id"), column(&rest, "id"));
     let distinct: BTreeSet<String> = shown.iter().chain(&later).map(Value::to_string).collect();
     // More would match than a search shows.
     assert_eq!((distinct.len(), shown.len() + later.len(), rest.len()), (100, 100, 4));
