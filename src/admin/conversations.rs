@@ -103,6 +103,8 @@ pub struct SaidRow {
     pub emoji: Option<String>,
     /// How many files went with it.
     pub files: usize,
+    /// What these files are called, where whoever sent them said so.
+    pub file_names: Vec<String>,
     pub trust: String,
     pub request_id: Uuid,
     pub session_id: Option<Uuid>,
@@ -112,6 +114,8 @@ pub struct SaidRow {
 impl From<PageEntry> for SaidRow {
     fn from(row: PageEntry) -> Self {
         let said = row.entry;
+        let attached = said.attachments.as_array().map(Vec::as_slice).unwrap_or_default();
+        let names = attached.iter().filter_map(|file| file["filename"].as_str());
         Self {
             id: said.delivery_id.unwrap_or(said.request_id),
             inbound: said.direction == Direction::In,
@@ -125,7 +129,8 @@ impl From<PageEntry> for SaidRow {
             subject: said.subject,
             text: said.text,
             emoji: said.emoji,
-            files: said.attachments.as_array().map_or(0, Vec::len),
+            files: attached.len(),
+            file_names: names.map(str::to_owned).collect(),
             trust: said.trust.as_str().to_owned(),
             request_id: said.request_id,
             session_id: said.session_id,

@@ -167,9 +167,18 @@ fn entry(visit: &Visit, said: &SaidRow) -> Markup {
             @if let Some(subject) = &said.subject { div { strong { (line(subject, 300)) } } }
             @if let Some(emoji) = &said.emoji { div { (line(emoji, 40)) } }
             @if !text.is_empty() { div.said { (truncate(text, MOST)) } }
-            @if said.files > 0 { div.dim { (said.files) " files" } }
+            (files(said))
         }
     }
+}
+
+/// What came along, by the names that whoever sent it gave.
+fn files(said: &SaidRow) -> Markup {
+    let unnamed = said.files.saturating_sub(said.file_names.len());
+    html! { @if said.files > 0 { ul.dim {
+        @for name in &said.file_names { li { (line(name, 200)) } }
+        @if unnamed > 0 { li { (unnamed) @if unnamed == 1 { " file" } @else { " files" } " without a name" } }
+    } } }
 }
 
 /// The form by which one writes to the household: in a thread of the chat, or in the usual one.
