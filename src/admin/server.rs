@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use http::header::{ALLOW, AUTHORIZATION, HeaderValue};
+use http::header::{
+    ALLOW, AUTHORIZATION, CONTENT_SECURITY_POLICY, HeaderValue, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -196,7 +198,7 @@ impl AdminPort {
             Route::Api | Route::Hooks => self.api(request).await,
             Route::Unknown => {
                 let paths = "This path does not exist; there are /healthz, /readyz, /metrics, /rpc, /api and /hooks.";
-                json_body(StatusCode::NOT_FOUND, &problem("not_found", paths))
+                nothing_to_see(json_body(StatusCode::NOT_FOUND, &problem("not_found", paths)))
             }
         }
     }
@@ -254,6 +256,18 @@ fn admitted(edge: &Edge, request: &Request<Incoming>) -> Result<Arc<Grant>, Refu
     }
     prove(request.extensions(), &grant)?;
     Ok(grant)
+}
+
+/// Says to a browser that this is no page, to be shown in no frame.
+fn nothing_to_see(mut response: Response<Body>) -> Response<Body> {
+    for (name, value) in [
+        (CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
+        (X_FRAME_OPTIONS, "DENY"),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ] {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
 }
 
 fn problem(code: &str, sentence: &str) -> Value {

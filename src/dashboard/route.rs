@@ -14,14 +14,21 @@ pub(super) struct Route {
     pub method: Method,
     pub pattern: &'static str,
     pub run: Run,
+    /// Whoever may only look is refused before it runs, whatever it would ask for itself.
+    pub acts: bool,
 }
 
 /// A page that one looks at.
 pub(super) const fn get(pattern: &'static str, run: Run) -> Route {
-    Route { method: Method::GET, pattern, run }
+    Route { method: Method::GET, pattern, run, acts: false }
 }
 
 /// What a form does.
 pub(super) const fn post(pattern: &'static str, run: Run) -> Route {
-    Route { method: Method::POST, pattern, run }
+    Route { method: Method::POST, pattern, run, acts: true }
+}
+
+/// What a form does that whoever is signed in may send, because it touches nothing but their own session.
+pub(super) const fn post_by_all(pattern: &'static str, run: Run) -> Route {
+    Route { method: Method::POST, pattern, run, acts: false }
 }

@@ -35,6 +35,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
                       form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 
 const WRONG_FORM: &str = "This form is not one of your session's pages. Go back, reload the page and try again.";
+const ONLY_LOOKS: &str = "This browser may look, and nothing more. Sign in with a link of: butlerd open";
 const SIGNED_OUT: &str = "You are not signed in here.";
 
 /// The dashboard of one admin port.
@@ -118,7 +119,10 @@ impl Dashboard {
             closing: self.closing.clone(),
             port: self.port,
         };
-        let answer = Box::pin((route.run)(&visit)).await;
+        let answer = match route.acts && !visit.may_act() && !visit.may_work() {
+            true => Err(PageError::new(StatusCode::FORBIDDEN, ONLY_LOOKS)),
+            false => Box::pin((route.run)(&visit)).await,
+        };
         respond(&visit, answer).await
     }
 

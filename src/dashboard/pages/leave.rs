@@ -6,11 +6,11 @@ use access::Holder;
 
 use crate::login::cookie;
 use crate::reply::{Answer, Did, PageError, Reply};
-use crate::route::{Route, post};
+use crate::route::{Route, post_by_all};
 use crate::send::go;
 use crate::visit::Visit;
 
-pub(crate) const ROUTES: &[Route] = &[post("/logout", |visit| Box::pin(leave(visit)))];
+pub(crate) const ROUTES: &[Route] = &[post_by_all("/logout", |visit| Box::pin(leave(visit)))];
 
 /// Ends this browser's session, here and in the database.
 async fn leave(visit: &Visit) -> Answer {
