@@ -13,19 +13,19 @@ use crate::support::browser::{Browser, login_link};
 use crate::support::eventually;
 
 /// One thing that a person does. `{name}` stands for what was made under this name.
-struct Action {
+pub struct Action {
     /// The form's path, as the dashboard declares it.
-    route: &'static str,
-    page: &'static str,
+    pub route: &'static str,
+    pub page: &'static str,
     steps: &'static [Step],
     /// What the page says afterwards.
     sees: &'static str,
     /// A question to the database that is true afterwards.
-    holds: &'static str,
+    pub holds: &'static str,
 }
 
 #[derive(Clone, Copy)]
-enum Step {
+pub enum Step {
     Press(&'static str),
     /// A button within what a selector finds.
     PressIn(&'static str, &'static str),
@@ -54,7 +54,7 @@ const fn act(
     Action { route, page, steps, sees, holds }
 }
 
-const ACTIONS: &[Action] = &[
+pub const ACTIONS: &[Action] = &[
     act(
         "/approvals/*/approve",
         "/approvals/{let}",
@@ -392,7 +392,7 @@ const ACTIONS: &[Action] = &[
 const TIMES: [(&str, bool, u32); 4] = [("a", false, 360), ("b", true, 1440), ("c", true, 360), ("d", false, 1440)];
 
 /// A text with what was made in the place of its names.
-fn filled(text: &str, made: &Made) -> String {
+pub fn filled(text: &str, made: &Made) -> String {
     made.iter().fold(text.to_owned(), |text, (name, value)| text.replace(&format!("{{{name}}}"), value))
 }
 

@@ -5,13 +5,13 @@ use serde_json::{Value, json};
 use crate::doors::{BAD_HOSTS, BAD_ORIGINS, raw};
 use crate::inbound::{ended, ingest, message};
 use crate::support::pages::{PLACES, Page};
-use crate::support::{Daemon, Household, http, model};
+use crate::support::{Daemon, Household, http, markup, model};
 
-fn admin_port(daemon: &Daemon) -> u16 {
+pub fn admin_port(daemon: &Daemon) -> u16 {
     daemon.admin().rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port")
 }
 
-fn bare() -> reqwest::Client {
+pub fn bare() -> reqwest::Client {
     reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build().expect("a client")
 }
 
@@ -156,6 +156,7 @@ async fn hosts_and_origins_of_others_get_nowhere() {
     let daemon = household.start().await;
     let page = Page::of(&daemon).await;
     let port = admin_port(&daemon);
+    let style = style(&page).await;
     let mut many = 0;
     for (method, path) in [
         ("GET", "/"),
@@ -164,6 +165,12 @@ async fn hosts_and_origins_of_others_get_nowhere() {
         ("GET", "/login/x"),
         ("POST", "/login/x"),
         ("GET", "/sessions/x"),
+        ("GET", style.as_str()),
+        ("GET", "/assets/nothing.js"),
+        ("GET", "/live/chat/0190a0a0-0000-7000-8000-000000000001"),
+        ("GET", "/api/butlers/health/measurements"),
+        ("GET", "/api/v1/butlers"),
+        ("GET", "/nowhere"),
     ] {
         let fill = |text: &str| text.replace("{port}", &port.to_string());
         let head = |host: &str, more: &str| {
@@ -185,7 +192,7 @@ async fn hosts_and_origins_of_others_get_nowhere() {
             many += 1;
         }
     }
-    assert_eq!(many, 6 * 40);
+    assert_eq!(many, 12 * 40);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -217,8 +224,16 @@ async fn behind_a_proxy_that_is_trusted_the_world_s_name_counts() {
     assert!(cookie.starts_with("__Host-butlerd_") && cookie.ends_with("; Secure"), "{cookie}");
 }
 
+/// The address of the pages' style.
+pub async fn style(page: &Page) -> String {
+    let home = page.get("/").await;
+    let tags = markup::tags(&home);
+    let style = tags.iter().find(|tag| tag.value("rel") == Some("stylesheet")).and_then(|tag| tag.value("href"));
+    style.expect("a style").to_owned()
+}
+
 /// What would run if it were taken for markup: twenty ways, each made its own by a number.
-fn evil(n: usize) -> String {
+pub fn evil(n: usize) -> String {
     let ways = [
         "<script>alert({n})</script>",
         "\"><img src=x onerror=alert({n})>",

@@ -50,6 +50,7 @@ mod damage;
 mod dashboard;
 mod dashboard_actions;
 mod dashboard_doors;
+mod dashboard_forms;
 mod dashboard_home;
 mod dashboard_live;
 mod dashboard_made;

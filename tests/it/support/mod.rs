@@ -13,6 +13,7 @@ mod invariants;
 pub mod journal;
 pub mod mail_server;
 pub mod mailbox;
+pub mod markup;
 mod mcp;
 pub mod memory;
 pub mod oidc;

@@ -1,8 +1,10 @@
 //! The dashboard as a browser's requests see it, without a browser.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::{Value, json};
 
-use super::Daemon;
+use super::{Daemon, markup};
 
 /// Places that everybody knows.
 pub const PLACES: [&str; 21] = [
@@ -28,6 +30,9 @@ pub const PLACES: [&str; 21] = [
     "/undo",
     "/butlers/health",
 ];
+
+/// So many pages of one list are looked at.
+const FROM_A_LIST: usize = 4;
 
 /// A browser that has signed in.
 pub struct Page {
@@ -88,6 +93,32 @@ impl Page {
         let html = self.get(page).await;
         let proof = html.split_once("name=\"form\" value=\"").expect("a form").1;
         proof.split('"').next().unwrap_or_default().to_owned()
+    }
+
+    /// All pages that links lead to from these on, by their paths: of the pages of one list the first few.
+    pub async fn walk(&self, from: &[String]) -> BTreeMap<String, String> {
+        let (mut seen, mut of_list) = (BTreeMap::new(), BTreeMap::<String, usize>::new());
+        let mut known: BTreeSet<String> = from.iter().cloned().collect();
+        let mut next: Vec<String> = from.to_vec();
+        while let Some(path) = next.pop() {
+            let list = path.split('?').next().unwrap_or_default().to_owned();
+            let many = of_list.entry(list).or_default();
+            *many += 1;
+            if *many > FROM_A_LIST && !from.contains(&path) {
+                continue;
+            }
+            let answer = self.answer(&path, None).await;
+            assert!(!answer.status().is_server_error(), "{path}: {}", answer.status());
+            let html =
+                answer.headers().get("content-type").is_some_and(|kind| kind.as_bytes().starts_with(b"text/html"));
+            let goes = answer.headers().get("location").and_then(|to| to.to_str().ok()).map(str::to_owned);
+            next.extend(goes.filter(|to| known.insert(to.clone())));
+            let text = answer.text().await.expect("a page");
+            let links = if html { markup::links(&text) } else { Vec::new() };
+            next.extend(links.into_iter().filter(|to| known.insert(to.clone())));
+            seen.insert(path, text);
+        }
+        seen
     }
 
     /// Sends exactly these fields.
