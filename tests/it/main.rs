@@ -51,6 +51,7 @@ mod dashboard;
 mod dashboard_actions;
 mod dashboard_doors;
 mod dashboard_forms;
+mod dashboard_guard;
 mod dashboard_home;
 mod dashboard_live;
 mod dashboard_made;
