@@ -54,6 +54,7 @@ mod dashboard_forms;
 mod dashboard_guard;
 mod dashboard_home;
 mod dashboard_inert;
+mod dashboard_killed;
 mod dashboard_live;
 mod dashboard_made;
 mod dashboard_talk;
