@@ -9,8 +9,8 @@ use tokio_postgres::Client;
 use uuid::Uuid;
 
 use crate::approvals::household as with_a_vault;
-use crate::dashboard_doors::evil;
 use crate::dashboard_made::prepare;
+use crate::dashboard_strings::evil;
 use crate::inbound::{ingest, message};
 use crate::mcp_servers::{has, say, visiting};
 use crate::support::markup::{escaped, live};

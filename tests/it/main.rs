@@ -57,6 +57,7 @@ mod dashboard_inert;
 mod dashboard_killed;
 mod dashboard_live;
 mod dashboard_made;
+mod dashboard_strings;
 mod dashboard_talk;
 mod day_of_messages;
 mod days;
