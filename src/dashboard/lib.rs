@@ -35,5 +35,19 @@ pub fn forms() -> impl Iterator<Item = &'static str> {
     routes.filter(|route| route.method == http::Method::POST).map(|route| route.pattern)
 }
 
+/// The paths of all pages, `*` for what differs from one to the next.
+pub fn pages() -> impl Iterator<Item = &'static str> {
+    pages::ALL.iter().flat_map(|routes| routes.iter()).filter(|route| route.page).map(|route| route.pattern)
+}
+
+/// Which of [`pages`] is at an address of this dashboard. `None`: there is no page.
+pub fn page_of(address: &str) -> Option<&'static str> {
+    let path = address.split(['?', '#']).next().unwrap_or_default();
+    match router::find(&http::Method::GET, path) {
+        router::Found::Route(route, _) if route.page => Some(route.pattern),
+        _ => None,
+    }
+}
+
 /// The dashboard of an admin port.
 pub const SITE: MakeSite = |parts: SiteParts| -> Arc<dyn Site> { Arc::new(site::Dashboard::new(parts)) };

@@ -22,12 +22,12 @@ use base::task;
 
 use super::changes::{Changes, Scope};
 use super::reply::{Answer, PageError, Reply};
-use super::route::{Route, get};
+use super::route::{Route, raw};
 use super::visit::Visit;
 
 pub(super) const ROUTES: &[Route] = &[
-    get("/live/house", |visit| Box::pin(house(visit, None))),
-    get("/live/butler/*", |visit| Box::pin(house(visit, Some(visit.part(0).to_owned())))),
+    raw("/live/house", |visit| Box::pin(house(visit, None))),
+    raw("/live/butler/*", |visit| Box::pin(house(visit, Some(visit.part(0).to_owned())))),
 ];
 
 /// Between two looks of a page at what nobody tells of: the clock, other daemons, rows that people changed.

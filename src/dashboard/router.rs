@@ -68,6 +68,14 @@ mod tests {
     }
 
     #[test]
+    fn all_that_is_looked_at_is_a_page_but_streams_and_files() {
+        let all = pages::ALL.iter().flat_map(|r| r.iter()).filter(|r| r.method == Method::GET && !r.page);
+        let others: Vec<_> =
+            all.map(|r| r.pattern).filter(|p| !p.starts_with("/live/") && !p.contains("/files/")).collect();
+        assert!(others.is_empty(), "{others:?}");
+    }
+
+    #[test]
     fn no_path_is_declared_twice() {
         let mut all: Vec<(String, &str)> =
             pages::ALL.iter().flat_map(|r| r.iter()).map(|r| (r.method.to_string(), r.pattern)).collect();

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use crate::approvals::household as with_a_vault;
-use crate::inbound::{ingest, message};
+use crate::dashboard_walk::{addresses, answers, crawl, kind, walked};
 use crate::support::browser::{Browser, login_link};
 use crate::support::pages::PLACES;
-use crate::support::{Daemon, Household, eventually, http, model};
+use crate::support::{Daemon, Household, eventually, model};
 use testkit::model::ScriptedModel;
 
 /// A model that understands a few sentences, one of them a call that waits for a person.
@@ -37,89 +37,56 @@ async fn asks(daemon: &Daemon, prompt: &str) {
     assert_eq!(end["success"], true, "{prompt}: {end}");
 }
 
-/// Where a page's links lead, each kind of page once or a few times.
-fn kind(path: &str) -> String {
-    let path = path.split(['?', '#']).next().unwrap_or_default();
-    let plain = |part: &str| if part.len() >= 32 && part.contains('-') { "ID".to_owned() } else { part.to_owned() };
-    let parts: Vec<String> = path.split('/').map(plain).collect();
-    match parts.as_slice() {
-        [_, butlers, _, tools, _] if butlers == "butlers" && tools == "tools" => "/butlers/NAME/tools/TOOL".to_owned(),
-        parts => parts.join("/"),
-    }
-}
-
-/// All pages that links lead to from the first one on, a page of each kind.
-async fn crawl(browser: &mut Browser) -> Vec<String> {
-    let (mut seen, mut paths, mut next) = (BTreeSet::new(), Vec::new(), vec!["/".to_owned()]);
-    while let Some(path) = next.pop() {
-        if !seen.insert(kind(&path)) {
-            continue;
-        }
-        browser.goto(&path).await;
-        let links = browser.does("links", json!({})).await;
-        let links = links["links"].as_array().cloned().unwrap_or_default();
-        next.extend(links.iter().filter_map(Value::as_str).map(str::to_owned));
-        paths.push(path);
-    }
-    paths
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_page_is_whole_at_each_width_in_each_light() {
-    let model = butler().await;
-    let household = with_a_vault(&model);
-    let daemon = household.start().await;
-    let Some(mut browser) = Browser::start(&daemon).await else { return };
-    browser.sign_in(&household).await;
-    for prompt in ["I weigh 82", "keep ada 1234"] {
-        asks(&daemon, prompt).await;
-    }
-    let said = http().post(format!("http://{}/api/chat", daemon.admin())).bearer_auth(daemon.token());
-    said.json(&json!({"text": "I weigh 82", "butler": "health"}))
-        .send()
-        .await
-        .expect("sent")
-        .text()
-        .await
-        .expect("said");
-    // Strangers write what would run if any page took it for markup.
-    for (n, evil) in [
-        "<script>alert(1)</script>",
-        "\"><img src=x onerror=alert(2)>",
-        "'><svg onload=alert(3)>",
-        "' onfocus='alert(4)",
-    ]
-    .iter()
-    .enumerate()
-    {
-        let mut envelope = message(&format!("e{n}"), evil, evil);
-        envelope["sender"]["identity"] = json!(evil);
-        let (status, accepted) = ingest(&daemon, &envelope).await;
-        assert_eq!(status, 202, "{accepted}");
-    }
-    let paths = crawl(&mut browser).await;
+    let walked = walked().await;
+    let Some(mut browser) = Browser::start(&walked.daemon).await else { return };
+    browser.sign_in(&walked.household).await;
+    let crawled = crawl(&mut browser).await;
     for place in PLACES {
-        assert!(paths.iter().any(|path| kind(path) == place), "{place} is not reached: {paths:?}");
+        assert!(crawled.iter().any(|path| kind(path) == place), "{place} is not reached: {crawled:?}");
     }
+    let mut wrong = Vec::new();
+    let all = addresses(&crawled, &walked.made);
+    for (path, name) in &all {
+        wrong.extend(looked(&mut browser, name, json!({"path": path}), 200).await);
+    }
+    let seen: BTreeSet<&str> = all.iter().filter_map(|(path, _)| dashboard::page_of(path)).collect();
+    let unseen: Vec<_> = dashboard::pages().filter(|page| !seen.contains(page)).collect();
+    assert!(unseen.is_empty(), "the browser was at no page of {unseen:?}");
+    for (n, (path, steps, sees)) in answers().into_iter().enumerate() {
+        let acts = json!({"path": path, "width": 1440, "keyboard": false, "steps": steps, "sees": sees});
+        browser.does("acts", acts).await;
+        wrong.extend(looked(&mut browser, &format!("answer_{n}"), json!({}), 200).await);
+    }
+    let nobody = "/sessions/00000000-0000-7000-8000-000000000000";
+    wrong.extend(looked(&mut browser, "not_found", json!({"path": nobody}), 404).await);
+    // And what somebody sees who is not signed in.
+    browser.open(json!({})).await;
+    wrong.extend(looked(&mut browser, "signed_out", json!({"path": "/"}), 401).await);
+    let link = login_link(&walked.household, &["open", "--print"]);
+    wrong.extend(looked(&mut browser, "sign_in", json!({"path": link}), 200).await);
+    assert!(wrong.is_empty(), "{} looks at {} pages went wrong:\n{}", wrong.len(), all.len(), wrong.join("\n"));
+    let hosts = browser.does("hosts", json!({})).await;
+    assert_eq!(hosts["hosts"], json!([walked.daemon.admin()]), "pages ask nobody else");
+}
+
+/// Looks at a page, or at that which is open, at each width in each light: what is wrong with it.
+async fn looked(browser: &mut Browser, name: &str, at: Value, status: u16) -> Vec<String> {
     let shots = std::env::var("BUTLERD_TEST_SHOTS").ok();
     let mut wrong = Vec::new();
-    for path in &paths {
-        for (width, scheme) in [(1440, "light"), (360, "dark"), (1440, "dark"), (360, "light")] {
-            let name = kind(path).replace('/', "_");
-            let shot = shots.as_ref().map(|dir| format!("{dir}/{name}-{width}-{scheme}.png"));
-            let with = json!({"path": path, "width": width, "scheme": scheme, "shot": shot});
-            let seen = browser.does("look", with).await;
-            let well = seen["status"] == 200
-                && ["axe", "problems", "over", "on"].iter().all(|what| seen[*what] == json!([]))
-                && seen["wide"].as_i64().is_some_and(|wide| wide <= 0);
-            if !well {
-                wrong.push(format!("{path} {width} {scheme}: {seen}"));
-            }
+    for (width, scheme) in [(1440, "light"), (360, "dark"), (1440, "dark"), (360, "light")] {
+        let shot = shots.as_ref().map(|dir| format!("{dir}/{name}-{width}-{scheme}.png"));
+        let with = json!({"path": at["path"], "width": width, "scheme": scheme, "shot": shot});
+        let seen = browser.does("look", with).await;
+        let well = (seen["status"] == status || (at["path"].is_null() && seen["status"].is_null()))
+            && ["axe", "problems", "over", "on", "spills"].iter().all(|what| seen[*what] == json!([]))
+            && seen["wide"].as_i64().is_some_and(|wide| wide <= 0);
+        if !well {
+            wrong.push(format!("{name} {} {width} {scheme}: {seen}", at["path"]));
         }
     }
-    assert!(wrong.is_empty(), "{} of {} pages:\n{}", wrong.len(), paths.len(), wrong.join("\n"));
-    let hosts = browser.does("hosts", json!({})).await;
-    assert_eq!(hosts["hosts"], json!([daemon.admin()]), "pages ask nobody else");
+    wrong
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

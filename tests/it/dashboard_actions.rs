@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::dashboard_made::{Made, before, butler, household, make, prepare};
+use crate::dashboard_made::{Made, before, butler, filled, household, make, prepare};
 use crate::support::bot_api::BotApi;
 use crate::support::browser::{Browser, login_link};
 use crate::support::eventually;
@@ -390,11 +390,6 @@ pub const ACTIONS: &[Action] = &[
 
 /// How often all is done, each time by whom and how wide.
 const TIMES: [(&str, bool, u32); 4] = [("a", false, 360), ("b", true, 1440), ("c", true, 360), ("d", false, 1440)];
-
-/// A text with what was made in the place of its names.
-pub fn filled(text: &str, made: &Made) -> String {
-    made.iter().fold(text.to_owned(), |text, (name, value)| text.replace(&format!("{{{name}}}"), value))
-}
 
 fn played(step: Step, made: &Made) -> Value {
     let of = |text: &str| filled(text, made);

@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 use serde_json::json;
 use tokio_postgres::Client;
 
-use crate::dashboard_actions::{ACTIONS, filled};
+use crate::dashboard_actions::ACTIONS;
 use crate::dashboard_doors::bare;
-use crate::dashboard_made::{Made, before, butler, household, make, prepare};
+use crate::dashboard_made::{Made, before, butler, filled, household, make, prepare};
 use crate::support::bot_api::BotApi;
 use crate::support::markup::{Form, fits, forms};
 use crate::support::pages::Page;

@@ -16,7 +16,12 @@ use crate::support::{Daemon, Household, model};
 /// Ids of things, by the name that an action calls them by.
 pub type Made = BTreeMap<&'static str, String>;
 
-/// A model that asks for seven calls that wait, does one that can be taken back, or hangs.
+/// A text with what was made in the place of its names.
+pub fn filled(text: &str, made: &Made) -> String {
+    made.iter().fold(text.to_owned(), |text, (name, value)| text.replace(&format!("{{{name}}}"), value))
+}
+
+/// A model that asks for seven calls that wait, does one that can be taken back, hangs, or fails.
 pub async fn butler() -> ScriptedModel {
     let keep = |what: &str| json!({"call": {"tool": "vault_put", "arguments": {"name": format!("{what}-{{{{match.1}}}}"), "pin": "secret-pin"}}});
     let leak = |what: &str| json!({"call": {"tool": "leak", "arguments": {"text": what.replace('N', "{{match.1}}")}}});
@@ -26,6 +31,7 @@ pub async fn butler() -> ScriptedModel {
             keep("let"), keep("turn"), leak("rule-N"), leak("both-N-1"), leak("both-N-2"), leak("none-N-1"), leak("none-N-2"),
             {"say": "Asked."}]},
         {"when": "wait here", "steps": [{"hang": true}]},
+        {"when": "fail here", "steps": [{"fail": {"status": 400, "body": "no such thing"}}]},
         {"when": "weigh me", "steps": [
             {"call": {"tool": "measurement_log", "arguments": {"kind": "weight", "value": {"kg": 82}}}}, {"say": "Weighed."}]},
         {"when": "begin ([a-z])", "steps": [{"say": "Begun."}]},

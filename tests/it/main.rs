@@ -59,6 +59,7 @@ mod dashboard_live;
 mod dashboard_made;
 mod dashboard_strings;
 mod dashboard_talk;
+mod dashboard_walk;
 mod day_of_messages;
 mod days;
 mod defanged;

@@ -21,11 +21,11 @@ use uuid::Uuid;
 use crate::live::{event, stream};
 use crate::parts::line;
 use crate::reply::Answer;
-use crate::route::{Route, get};
+use crate::route::{Route, raw};
 use crate::time::length;
 use crate::visit::Visit;
 
-pub(crate) const ROUTES: &[Route] = &[get("/live/chat/*", |visit| Box::pin(follow(visit)))];
+pub(crate) const ROUTES: &[Route] = &[raw("/live/chat/*", |visit| Box::pin(follow(visit)))];
 
 /// Between two pieces of a text that is being written.
 const GATHER: Duration = Duration::from_millis(150);

@@ -12,14 +12,14 @@ use uuid::Uuid;
 use super::conversations::before;
 use crate::parts::{Tone, badge, crumbs, empty, json, line, note, said};
 use crate::reply::{Answer, Did, PageError, Reply, View};
-use crate::route::{Route, get, post};
+use crate::route::{Route, get, post, raw};
 use crate::send::download;
 use crate::visit::Visit;
 
 pub(crate) const ROUTES: &[Route] = &[
     get("/deliveries", |visit| Box::pin(list(visit))),
     get("/deliveries/*", |visit| Box::pin(one(visit))),
-    get("/deliveries/*/files/*", |visit| Box::pin(file(visit))),
+    raw("/deliveries/*/files/*", |visit| Box::pin(file(visit))),
     post("/deliveries/*/retry", |visit| Box::pin(retry(visit))),
     post("/deliveries/*/cancel", |visit| Box::pin(cancel(visit))),
     post("/deliveries/*/resolve", |visit| Box::pin(resolve(visit))),

@@ -32,7 +32,7 @@ async function open(options) {
 
 const taken = () => { const told = problems; problems = []; return told; };
 
-// What goes beyond its page, and which controls lie upon each other.
+// What goes beyond its page or its own box, and which controls lie upon each other.
 function boxes() {
   const wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
   const over = [];
@@ -43,6 +43,11 @@ function boxes() {
       if (box.width && box.right > document.documentElement.clientWidth + 1 && !scrolls(node.parentElement)) over.push(`${node.tagName} ${(node.textContent || "").trim().slice(0, 40)}`);
     }
   }
+  // Text that is wider than its box lies upon whatever is beside it.
+  const spills = [...document.querySelectorAll("main *:not(svg, svg *)")].filter((node) => {
+    const style = getComputedStyle(node);
+    return node.clientWidth && node.scrollWidth > node.clientWidth + 2 && style.overflowX === "visible" && !scrolls(node.parentElement);
+  }).map((node) => `${node.tagName}.${node.className} ${(node.textContent || "").trim().slice(0, 60)}`);
   const seen = [...document.querySelectorAll("a, button, input:not([type=hidden]), select, textarea, summary")].filter((node) => {
     const style = getComputedStyle(node);
     return node.checkVisibility({ contentVisibilityAuto: true, visibilityProperty: true }) && node.getClientRects().length === 1 && style.visibility !== "hidden" && !node.classList.contains("skip") && node.offsetParent;
@@ -57,19 +62,28 @@ function boxes() {
       if (w > 2 && h > 2) on.push(`${seen[i].textContent.trim().slice(0, 30)} / ${seen[j].textContent.trim().slice(0, 30)}`);
     }
   }
-  return { wide, over: over.slice(0, 5), on: on.slice(0, 5) };
+  return { wide, over: over.slice(0, 5), on: on.slice(0, 5), spills: spills.slice(0, 5) };
 }
 
 async function look({ path, width, scheme, shot }) {
   await page.setViewportSize({ width, height: width < 600 ? 740 : 900 });
   await page.emulateMedia({ colorScheme: scheme });
-  const answer = await page.goto(path, { waitUntil: "load" });
+  // Without a path it is the page that is open.
+  const answer = path ? await page.goto(path, { waitUntil: "load" }) : null;
+  const closed = await page.evaluate(boxes);
+  if (shot) await page.screenshot({ path: shot, fullPage: true });
+  // What is folded away is looked at as well.
+  await page.evaluate(() => document.querySelectorAll("main details").forEach((node) => { node.open = true; }));
   await page.evaluate(axe);
   const found = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
   const bad = found.violations.filter((v) => v.impact === "serious" || v.impact === "critical");
   const told = bad.map((v) => `${v.id}: ${v.nodes.slice(0, 3).map((n) => n.html.slice(0, 160)).join(" | ")}`);
-  if (shot) await page.screenshot({ path: shot, fullPage: true });
-  return { status: answer.status(), axe: told, problems: taken(), ...(await page.evaluate(boxes)) };
+  const open = await page.evaluate(boxes);
+  // That a page itself was refused, the browser tells on its console.
+  const refused = answer && !answer.ok();
+  const problems = taken().filter((problem) => !refused || !problem.startsWith("console: Failed to load resource"));
+  const both = { wide: Math.max(closed.wide, open.wide), over: [...closed.over, ...open.over], on: [...closed.on, ...open.on], spills: [...closed.spills, ...open.spills] };
+  return { status: answer?.status() ?? null, axe: told, problems, ...both };
 }
 
 // What has this role and name: within what a selector finds, if one is given. With `part` its name begins or ends otherwise.
@@ -186,7 +200,7 @@ const commands = {
   lost: ({ lost }) => page.locator(lost ? "body.lost" : "body:not(.lost)").waitFor(),
   fake_clock: () => page.clock.install(),
   held: () => held(),
-  links: async () => ({ links: await page.evaluate(() => [...document.querySelectorAll("a[href]")].map((a) => new URL(a.getAttribute("href"), location)).filter((u) => u.origin === location.origin).map((u) => u.pathname + u.search)) }),
+  links: async () => ({ links: await page.evaluate(() => [...document.querySelectorAll("a[href]:not([download])")].map((a) => new URL(a.getAttribute("href"), location)).filter((u) => u.origin === location.origin).map((u) => u.pathname + u.search)) }),
   cookies: async () => ({ cookies: await context.cookies() }),
   nodes: async () => ({ nodes: await page.evaluate(() => document.querySelectorAll("*").length), heap: await page.evaluate(() => performance.memory?.usedJSHeapSize ?? 0) }),
   loaded: async () => ({ bytes: await page.evaluate(() => [...performance.getEntriesByType("resource"), ...performance.getEntriesByType("navigation")].reduce((sum, e) => sum + e.transferSize, 0)) }),

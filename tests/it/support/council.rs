@@ -33,6 +33,11 @@ pub async fn chairman(answer: &str, about: &str) -> ScriptedModel {
 
 /// A household whose own model is `own`, with a council of these: name, model, server.
 pub fn with_council(own: &ScriptedModel, members: &[(&str, &str, &ScriptedModel)], more: &str) -> Household {
+    council_of(Household::few_with_model(own), &settings(members, more))
+}
+
+/// The settings of a council of these, with these lines.
+pub fn settings(members: &[(&str, &str, &ScriptedModel)], more: &str) -> String {
     let mut toml = String::from("\n[modules.council]\n");
     let (settings, sections) = more.split_once('[').map_or((more, String::new()), |(a, b)| (a, format!("[{b}")));
     toml.push_str(settings);
@@ -41,7 +46,7 @@ pub fn with_council(own: &ScriptedModel, members: &[(&str, &str, &ScriptedModel)
         toml.push_str(&format!("\n[[modules.council.members]]\nname = {name}\nmodel = {model}\nendpoint = {url}\n"));
     }
     toml.push_str(&format!("\n{sections}\n"));
-    council_of(Household::few_with_model(own), &toml)
+    toml
 }
 
 /// The same household with the shipped butler and these lines behind its settings.
