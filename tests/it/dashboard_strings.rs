@@ -109,7 +109,9 @@ async fn others_write(household: &Household, daemon: &Daemon, control: &Path) ->
     let rename = "UPDATE shared.outbox_files SET name = $1, media_type = $2 WHERE outbox_id = $3::text::uuid";
     assert_eq!(db.execute(rename, &[&evil(205), &evil(206), &delivery]).await.expect("another name"), 1);
 
-    let fact = json!({"subject": evil(207), "predicate": "is", "content": evil(208)});
+    // Markup alone is not remembered; words around it are.
+    let words = format!("The neighbour says {} of the shed.", evil(208));
+    let fact = json!({"subject": evil(200), "predicate": "is", "content": words});
     let stored = daemon.mcp("health").ok("memory_store_fact", fact).await;
     let fact = stored["id"].as_str().unwrap_or_else(|| panic!("{stored}"));
     let seen = |path: String, n: usize| Seen { path, text: evil(n) };
@@ -121,9 +123,8 @@ async fn others_write(household: &Household, daemon: &Daemon, control: &Path) ->
         seen("/connectors/mcp/visitor/fake".to_owned(), 204),
         seen(format!("/deliveries/{delivery}"), 205),
         seen(format!("/deliveries/{delivery}"), 206),
-        seen(format!("/memory/health/fact/{fact}"), 207),
         seen(format!("/memory/health/fact/{fact}"), 208),
-        seen("/memory?butler=health".to_owned(), 208),
+        seen("/memory?butler=health&q=shed".to_owned(), 208),
     ]
 }
 

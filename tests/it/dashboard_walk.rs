@@ -130,7 +130,7 @@ pub async fn walked() -> Walked {
     let db = household.owner().await;
     prepare(&db).await;
     let mut made = make(&household, &daemon, &db, "a").await;
-    for route in ["/notes/seen", "/journal/*/accept", "/connectors/mcp/*/*/accept", "/sessions/*/cancel"] {
+    for route in ["/notes/seen", "/journal/*/accept", "/connectors/mcp/*/*/accept"] {
         before(&household, &daemon, route, &control, &mut made).await;
     }
     strangers_write(&daemon).await;
@@ -140,6 +140,8 @@ pub async fn walked() -> Walked {
     asked(&household, &daemon, &mut made).await;
     let broke = daemon.mcp("health").call("trigger", json!({"prompt": "fail here"})).await.text();
     made.insert("broke", broke["session_id"].as_str().unwrap_or_else(|| panic!("{broke}")).to_owned());
+    // One that goes on, after all that waits for others' ends.
+    before(&household, &daemon, "/sessions/*/cancel", &control, &mut made).await;
     let mut servers = Vec::from(members);
     servers.push(own);
     Walked { daemon, household, made, _servers: (servers, telegram) }
