@@ -47,6 +47,7 @@ pub const ADDRESSES: &[&str] = &[
     "/deliveries/{deferred}",
     "/deliveries/{lost}",
     "/deliveries/{files}",
+    "/deliveries/{left}",
     "/deliveries/{no_file}",
     "/schedules",
     "/schedules/{pause}",
@@ -190,6 +191,9 @@ async fn sent(daemon: &Daemon, telegram: &BotApi, made: &mut Made) {
         {"name": EVIL[1], "text": "x"}]);
     let kept = json!({"intent": "send", "channel": "chat", "message": "See the files.", "files": files});
     made.insert("files", id(&general.ok("notify", kept).await));
+    let left = json!({"intent": "send", "channel": "telegram", "message": "Your weights.",
+        "files": [{"name": "weights.csv", "text": "day,kg\n1,72\n"}]});
+    made.insert("left", id(&general.ok("notify", left).await));
     let program = json!({"intent": "send", "channel": "telegram", "message": "Run it.",
         "files": [{"name": "tool.exe", "text": "MZ"}]});
     made.insert("no_file", id(&general.call("notify", program).await.text()));
@@ -209,7 +213,9 @@ async fn asked(household: &Household, daemon: &Daemon, made: &mut Made) {
         developer.remember("Learning", "deploy", "The deploy script fails when REGION is unset");
     });
     let projects = daemon.rpc("project_list", json!({"butler": "workshop"})).await;
-    made.insert("project", projects[0]["id"].as_str().unwrap_or_else(|| panic!("{projects}")).to_owned());
+    let project = projects.as_array().into_iter().flatten().find(|project| project["name"] == "api");
+    let id = project.and_then(|project| project["id"].as_str()).unwrap_or_else(|| panic!("{projects}"));
+    made.insert("project", id.to_owned());
 }
 
 /// Where a page's links lead, each kind of page once or a few times.
