@@ -89,6 +89,10 @@ impl Memory for SessionStart {
         opened.rows.extend(late.into_iter().map(|module| json!({"module": module, "state": "late"})));
         let mut row = recalled.row.unwrap_or_else(|| json!({"state": "off"}));
         if let Value::Object(row) = &mut row {
+            if let Some((tokens, true)) = opened.memory {
+                row.insert("tokens".to_owned(), json!(tokens));
+                row.insert("cut".to_owned(), json!(true));
+            }
             row.insert("lines".to_owned(), Value::Array(opened.rows));
         }
         Recalled { block: opened.block, seen: opened.seen, notes: opened.notes, row: Some(row) }

@@ -6,6 +6,7 @@ pub mod documents;
 pub mod file;
 pub mod merge;
 pub mod ops;
+pub mod pack;
 pub mod rotate;
 pub mod section;
 pub mod start;

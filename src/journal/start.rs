@@ -1,33 +1,16 @@
 //! What a session is told of the journal as it starts.
 
+use crate::pack::{Measure, Message, Part, pack};
 use crate::wire::Start;
 
 /// Most of all of it, in characters or bytes: an assistant keeps no more of what a hook says in the context.
 pub const MOST: usize = 10_000;
 /// More unsummarized conversations than the threshold: so many are told.
 pub const RECENT: usize = 6;
-/// References leave so many characters to the conversations.
-const FOR_CONVERSATIONS: usize = 2500;
 
 const BEGIN: &str = "=== CORE MEMORY (always loaded) ===";
 const END: &str = "=== END CORE MEMORY ===";
 const END_REFERENCE: &str = "=== END REFERENCE ===";
-
-/// What a limit counts: Claude Code counts characters, Codex bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Measure {
-    Characters,
-    Bytes,
-}
-
-impl Measure {
-    pub fn of(self, text: &str) -> usize {
-        match self {
-            Self::Characters => text.chars().count(),
-            Self::Bytes => text.len(),
-        }
-    }
-}
 
 /// What there is to tell.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -51,45 +34,29 @@ pub fn action(begin: i64, end: i64) -> String {
     format!("[Action Required] invoke /memory-sync --begin {begin} --end {end}")
 }
 
-/// Puts it together within [`MOST`]: core memory whole, then references that fit, the last checkpoint, what was said
-/// last (chosen from the newest, told from the oldest), and what is to be done.
+/// Puts it together within [`MOST`], as if nobody else told anything: core memory whole, what is to be done, the last
+/// checkpoint, what was said last (whole messages, chosen from the newest), then references that fit. They are shown in
+/// another order: references, checkpoint, conversations, what is to be done.
 pub fn assemble(material: &Material, measure: Measure) -> Start {
-    let length = |text: &str| measure.of(text);
     let core = core(material, measure);
-    let mut left = MOST.saturating_sub(core.as_deref().map_or(0, length));
-    let action = material.action.map(|(begin, end)| action(begin, end));
-    let checkpoint =
-        material.checkpoint.as_ref().map(|summary| format!("[Last Checkpoint Summary] {}", plain(summary).trim()));
-    let mut take = |part: Option<String>| {
-        let part = part.filter(|part| length(part) + 2 <= left)?;
-        left -= length(&part) + 2;
-        Some(part)
-    };
-    let action = take(action);
-    let checkpoint = take(checkpoint);
-    let said: Vec<(i64, String)> = material.conversations.iter().map(|(id, told)| (*id, plain(told))).collect();
-    let wanted: usize = said.iter().map(|(_, told)| length(told) + 1).sum();
-    let for_conversations = wanted.min(FOR_CONVERSATIONS);
     let mut parts = Vec::new();
     for (file, text) in &material.references {
         let text = plain(text);
         let text = text.trim();
-        let part = format!("=== REFERENCE: {file} ===\n\n{text}\n\n{END_REFERENCE}");
-        if !text.is_empty() && length(&part) + 2 + for_conversations <= left {
-            left -= length(&part) + 2;
-            parts.push(part);
+        if !text.is_empty() {
+            parts.push(Part::Reference(format!("=== REFERENCE: {file} ===\n\n{text}\n\n{END_REFERENCE}")));
         }
     }
-    parts.extend(checkpoint.clone());
-    match conversations(&said, left, measure) {
-        Some(told) => parts.push(told),
-        None if checkpoint.is_some() && said.is_empty() => {
-            parts.push("[Recent Conversations] No new conversations.".to_owned());
-        }
-        None => {}
+    let checkpoint = material.checkpoint.as_ref();
+    parts.extend(checkpoint.map(|of| Part::Checkpoint(format!("[Last Checkpoint Summary] {}", plain(of).trim()))));
+    if checkpoint.is_some() || !material.conversations.is_empty() {
+        let said = material.conversations.iter().map(|(id, told)| Message::new(*id, plain(told)));
+        parts.push(Part::Said(said.collect()));
     }
-    parts.extend(action);
-    Start { core, rest: (!parts.is_empty()).then(|| parts.join("\n\n")) }
+    parts.extend(material.action.map(|(begin, end)| Part::Action(action(begin, end))));
+    let room = MOST.saturating_sub(core.as_deref().map_or(0, |core| measure.of(core)));
+    let parts = pack(&parts, MOST, room, measure).into_iter().filter_map(|packed| packed.part).collect();
+    Start { core, parts }
 }
 
 /// A text as every session is told it, whoever tells: lines without what a terminal would obey.
@@ -108,25 +75,6 @@ fn core(material: &Material, measure: Measure) -> Option<String> {
     }
     let frame = BEGIN.len() + END.len() + 4;
     Some(format!("{BEGIN}\n\n{}\n\n{END}", cut(body.trim(), MOST - frame, measure)))
-}
-
-/// The last of them that fit, whole.
-fn conversations(said: &[(i64, String)], left: usize, measure: Measure) -> Option<String> {
-    let head = |first: i64, last: i64| format!("[Recent Conversations] (id {first} ~ {last})");
-    let (_, last) = (said.first()?, said.last()?.0);
-    let mut room = left.checked_sub(head(last, last).len() + 22)?;
-    let mut chosen = Vec::new();
-    for (id, told) in said.iter().rev() {
-        let cost = measure.of(told) + 1;
-        if cost > room {
-            break;
-        }
-        room -= cost;
-        chosen.push((*id, told.as_str()));
-    }
-    let first = chosen.last()?.0;
-    let lines: Vec<&str> = chosen.iter().rev().map(|(_, told)| *told).collect();
-    Some(format!("{}\n{}", head(first, last), lines.join("\n")))
 }
 
 /// The first whole lines that have at most so much.
@@ -177,13 +125,13 @@ mod tests {
             )
         );
         assert_eq!(
-            start.rest.as_deref(),
+            start.rest().as_deref(),
             Some(
                 "=== REFERENCE: reference/decisions.md ===\n\n### X\n\n=== END REFERENCE ===\n\n[Last Checkpoint Summary] Decisions: X.\n\n[Recent Conversations] (id 8 ~ 9)\n[10:00] IN (chat:ada): hello\n[10:01] OUT (chat:ada): hi\n\n[Action Required] invoke /memory-sync --begin 8 --end 9"
             )
         );
         let none = assemble(&Material { conversations: Vec::new(), action: None, ..material }, CHARACTERS);
-        assert!(none.rest.unwrap().ends_with("[Recent Conversations] No new conversations."));
+        assert!(none.rest().unwrap().ends_with("[Recent Conversations] No new conversations."));
     }
 
     #[test]
@@ -204,8 +152,8 @@ mod tests {
                             notes: Vec::new(),
                         };
                         let all_of = |start: &Start, measure: Measure| {
-                            let of = |text: &Option<String>| text.as_deref().map_or(0, |text| measure.of(text));
-                            of(&start.core) + of(&start.rest)
+                            let of = |text: Option<&str>| text.map_or(0, |text| measure.of(text));
+                            of(start.core.as_deref()) + of(start.rest().as_deref())
                         };
                         let bytes = all_of(&assemble(&material, Measure::Bytes), Measure::Bytes);
                         assert!(bytes <= MOST, "{core} {reference} {said} {each}: {bytes} bytes");
@@ -213,9 +161,9 @@ mod tests {
                         let all = all_of(&start, CHARACTERS);
                         assert!(all <= MOST, "{core} {reference} {said} {each}: {all}");
                         if core <= 3000 {
-                            let rest = start.rest.unwrap();
+                            let rest = start.rest().unwrap();
                             assert!(rest.contains("[Last Checkpoint Summary]") && rest.contains("[Action Required]"));
-                            assert!(said == 0 || each > 200 || rest.contains("[Recent Conversations] (id"), "{rest}");
+                            assert!(said == 0 || rest.contains("[Recent Conversations] (id"), "{rest}");
                         }
                     }
                 }
@@ -226,7 +174,7 @@ mod tests {
     #[test]
     fn the_newest_are_told_where_not_all_fit() {
         let conversations = (0..30).map(|n| (n, format!("{n} {}", "x".repeat(900)))).collect();
-        let rest = assemble(&Material { conversations, ..Material::default() }, CHARACTERS).rest.unwrap();
+        let rest = assemble(&Material { conversations, ..Material::default() }, CHARACTERS).rest().unwrap();
         assert!(rest.starts_with("[Recent Conversations] (id 20 ~ 29)\n20 "), "{}", &rest[..60]);
         assert!(rest.lines().last().unwrap().starts_with("29 "));
     }
@@ -240,6 +188,6 @@ mod tests {
         };
         let start = assemble(&material, CHARACTERS);
         assert!(start.core.unwrap().contains("\n\n# Core\na\tb [2J\n\n"));
-        assert!(start.rest.unwrap().contains("\n\nx\ny\n\n"));
+        assert!(start.rest().unwrap().contains("\n\nx\ny\n\n"));
     }
 }

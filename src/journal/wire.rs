@@ -6,6 +6,8 @@ use serde_json::Value;
 
 pub use base::local::{MAX_LINE, Refusal};
 
+use crate::pack::{Part, joined};
+
 /// A request, one line: what is to be done. Each has its own answer.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
@@ -76,8 +78,17 @@ pub enum Answer {
 pub struct Start {
     /// Core memory, with its marks; `None`: there is none.
     pub core: Option<String>,
-    /// References, the last checkpoint, recent conversations, and what is to be done.
-    pub rest: Option<String>,
+    /// References, the last checkpoint, recent conversations, and what is to be done: what fits where nobody else tells
+    /// anything.
+    #[serde(default)]
+    pub parts: Vec<Part>,
+}
+
+impl Start {
+    /// All behind core memory; `None`: there is nothing.
+    pub fn rest(&self) -> Option<String> {
+        (!self.parts.is_empty()).then(|| joined(&self.parts))
+    }
 }
 
 /// What a session is told at a prompt.

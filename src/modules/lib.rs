@@ -37,6 +37,7 @@ pub mod telegram;
 mod vcard;
 mod webhook;
 
+pub use ::journal::pack::Part;
 pub use ::memory::MemoryHandle;
 pub use accounts::TriedAccount;
 pub use background::{Background, BackgroundTask, TaskError, TaskHealth, TaskKind, TaskState};

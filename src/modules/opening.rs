@@ -5,6 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
+use ::journal::pack::{Measure, Packed, Part, joined, pack};
 use base::Trust;
 use sessions::Trigger;
 use tools::Gate;
@@ -19,8 +20,9 @@ pub struct Lines {
     pub first: Option<String>,
     /// The butler's notes to itself stand in it, so the prompt does not say them again.
     pub notes: bool,
-    /// Whole lines of Markdown; where the budget ends in the middle, the last lines are left out.
-    pub text: String,
+    /// What stands below the memory block, in this order. Where the budget is too small for all that is told, what
+    /// matters least is left out, whoever tells it.
+    pub parts: Vec<Part>,
     /// The least trusted words in it. Lines below the trust of the session that begins are left out: they would lower
     /// it.
     pub seen: Trust,
@@ -30,7 +32,7 @@ pub struct Lines {
 ///
 /// ```
 /// use base::Trust;
-/// use modules::{Lines, SessionLines};
+/// use modules::{Lines, Part, SessionLines};
 /// use sessions::Trigger;
 ///
 /// struct Today;
@@ -38,7 +40,8 @@ pub struct Lines {
 /// #[async_trait::async_trait]
 /// impl SessionLines for Today {
 ///     async fn lines(&self, _: &Trigger) -> Option<Lines> {
-///         Some(Lines { first: None, notes: false, text: "# Today\n\nThe chimney sweep comes at ten.".to_owned(), seen: Trust::Owner })
+///         let parts = vec![Part::lines("# Today\n\nThe chimney sweep comes at ten.")];
+///         Some(Lines { first: None, notes: false, parts, seen: Trust::Owner })
 ///     }
 /// }
 /// ```
@@ -79,16 +82,19 @@ pub struct Opened {
     pub seen: Trust,
     /// The butler's notes to itself stand in it.
     pub notes: bool,
+    /// Of the memory block, as far as it is told: how many tokens it takes, and whether something of it is left out.
+    pub memory: Option<(usize, bool)>,
     /// Of each module that had something to say: `{"module", "tokens", "cut"}`.
     pub rows: Vec<Value>,
 }
 
 /// Puts the modules' lines together, as far as the budget goes: what is to stand first, the memory block, the rest, each
-/// in the modules' order. `memory`: the block and how many tokens it takes.
+/// in the modules' order. `memory`: the block and how many tokens it takes. What is to stand first is always told; of the
+/// rest what matters most is ([`pack`]).
 pub fn open(memory: Option<(String, usize)>, seen: Trust, told: Vec<(String, Lines)>) -> Opened {
     let mut left = OPENING_BUDGET;
     let notes = told.iter().any(|(_, lines)| lines.first.is_some() && lines.notes);
-    let mut opened = Opened { block: None, seen, notes, rows: Vec::new() };
+    let mut opened = Opened { block: None, seen, notes, memory: None, rows: Vec::new() };
     for (_, lines) in &told {
         // It is short, and what is always told is told whole.
         if let Some(first) = &lines.first {
@@ -96,33 +102,31 @@ pub fn open(memory: Option<(String, usize)>, seen: Trust, told: Vec<(String, Lin
             opened.add(plain_lines(first.trim()), lines.seen);
         }
     }
-    if let Some((block, tokens)) = memory {
-        left = left.saturating_sub(tokens);
-        opened.add(block, seen);
+    let had_memory = memory.is_some();
+    let memory = memory.map(|(text, tokens)| Part::Block { text, closed: true, cost: Some(tokens) });
+    let parts: Vec<Part> = memory.into_iter().chain(told.iter().flat_map(|(_, lines)| lines.parts.clone())).collect();
+    let packed = pack(&parts, OPENING_BUDGET, left, Measure::Tokens);
+    let (of_memory, mut rest) = packed.split_at(usize::from(had_memory));
+    if let Some(packed) = of_memory.first() {
+        opened.memory = Some((packed.cost, packed.cut));
+        opened.add(shown(of_memory), seen);
     }
     for (module, lines) in told {
-        let mut kept = String::new();
-        let mut tokens = 0;
-        let text = plain_lines(lines.text.trim());
-        let mut cut = false;
-        for line in text.lines() {
-            let cost = estimate(line);
-            if tokens + cost > left {
-                cut = true;
-                break;
-            }
-            tokens += cost;
-            kept = if kept.is_empty() { line.to_owned() } else { format!("{kept}\n{line}") };
-        }
-        left -= tokens;
-        let first = lines.first.as_deref().map_or(0, estimate);
-        opened.rows.push(json!({"module": module, "tokens": tokens + first, "cut": cut}));
+        let (own, others) = rest.split_at(lines.parts.len());
+        rest = others;
+        let cut = own.iter().any(|packed| packed.cut);
+        let tokens = own.iter().map(|packed| packed.cost).sum::<usize>() + lines.first.as_deref().map_or(0, estimate);
+        opened.rows.push(json!({"module": module, "tokens": tokens, "cut": cut}));
         if cut {
             tracing::warn!(module, tokens, "a session's start has no room for all of this module's lines");
         }
-        opened.add(kept, lines.seen);
+        opened.add(plain_lines(shown(own).trim()), lines.seen);
     }
     opened
+}
+
+fn shown(packed: &[Packed]) -> String {
+    joined(packed.iter().filter_map(|packed| packed.part.as_ref()))
 }
 
 impl Opened {
@@ -139,9 +143,9 @@ impl Opened {
     }
 }
 
-/// Tokens that a text takes at most, for texts of which no model was asked: three bytes are hardly ever more than one.
+/// Tokens that a text takes at most, for texts of which no model was asked.
 pub fn estimate(text: &str) -> usize {
-    text.len().div_ceil(3) + 1
+    Measure::Tokens.of(text)
 }
 
 /// A text of a module as lines without control characters but tabs. How long they are, the budget bounds.
@@ -155,7 +159,7 @@ mod tests {
     use super::*;
 
     fn lines(text: &str, seen: Trust) -> Lines {
-        Lines { first: None, notes: false, text: text.to_owned(), seen }
+        Lines { first: None, notes: false, parts: vec![Part::lines(text)], seen }
     }
 
     #[test]
@@ -172,6 +176,7 @@ mod tests {
         assert_eq!(opened.seen, Trust::Stranger);
         assert_eq!(opened.rows[1]["cut"], true);
         assert_eq!(opened.rows[0], json!({"module": "journal", "tokens": 4, "cut": false}));
+        assert_eq!(opened.memory, Some((3900, false)));
     }
 
     #[test]
@@ -189,8 +194,37 @@ mod tests {
         let rows = vec![json!({"module": "big", "tokens": 0, "cut": true})];
         assert_eq!(
             open(Some((memory.clone(), OPENING_BUDGET)), Trust::Owner, told),
-            Opened { block: Some(memory), seen: Trust::Owner, notes: false, rows }
+            Opened {
+                block: Some(memory),
+                seen: Trust::Owner,
+                notes: false,
+                memory: Some((OPENING_BUDGET, false)),
+                rows
+            }
         );
         assert_eq!(open(None, Trust::Owner, Vec::new()).block, None);
+    }
+
+    #[test]
+    fn the_newest_messages_are_told_before_old_memories() {
+        use ::journal::pack::Message;
+        let said = (1..=30).map(|id| Message::new(id, format!("[{id}] {}", "s".repeat(190)))).collect();
+        let parts = vec![
+            Part::Reference("r".repeat(6000)),
+            Part::Checkpoint("[Last Checkpoint Summary] c".to_owned()),
+            Part::Said(said),
+            Part::Action("[Action Required] a".to_owned()),
+        ];
+        let first = Some("c".repeat(3072));
+        let told = vec![("journal".to_owned(), Lines { first, notes: true, parts, seen: Trust::Owner })];
+        let memory = format!("# Memory Context\nmemory-1\n{}memory-1", "- a green car\n".repeat(500));
+        let opened = open(Some((memory, 3000)), Trust::Owner, told);
+        let block = opened.block.unwrap();
+        assert!(estimate(&block) <= OPENING_BUDGET, "{}", estimate(&block));
+        assert!(block.contains("- a green car\nmemory-1\n\n[Last Checkpoint Summary] c\n\n[Recent"), "{block}");
+        assert!(block.contains("\n[29] s") && block.contains("\n[30] s") && !block.contains("\n[1] s"), "{block}");
+        assert!(block.ends_with("[Action Required] a"), "{block}");
+        assert!(matches!(opened.memory, Some((tokens, true)) if tokens > 500), "{:?}", opened.memory);
+        assert_eq!(opened.rows[0]["cut"], true);
     }
 }

@@ -148,7 +148,7 @@ async fn what_is_broken_is_told_and_nothing_crashes() {
         let rows = files_of_rows(&db).await;
         assert!(rows["reference/ideas.md"].contains(&title), "{kind}");
         let start: Start = household.told(Op::Start { bytes: false });
-        assert!(start.rest.is_some_and(|rest| rest.contains(&title)), "{kind}: sessions are told the rows");
+        assert!(start.rest().is_some_and(|rest| rest.contains(&title)), "{kind}: sessions are told the rows");
         assert_eq!(fs::read_to_string(&secret).expect("it is there"), "nobody's business\n", "{kind}");
         assert!(!household.path().join("nowhere").exists(), "{kind}");
         if kind == "directory" { fs::remove_dir(&path) } else { fs::remove_file(&path) }.expect("it is taken away");
@@ -178,12 +178,12 @@ async fn files_of_a_person_are_taken_in_and_deleted_ones_come_back() {
     let status: Status = household.told(Op::Status);
     assert_eq!(status.edited, ["reference/recipes.md", "users/bea.md"], "{status:?}");
     assert!(
-        !household.told::<Start>(Op::Start { bytes: false }).rest.unwrap_or_default().contains("Bread"),
+        !household.told::<Start>(Op::Start { bytes: false }).rest().unwrap_or_default().contains("Bread"),
         "nobody accepted it"
     );
     assert_eq!(accept_all(&household).taken, ["reference/recipes.md", "users/bea.md"]);
     household.rows_and_files_agree(&db, "after they were taken in").await;
-    assert!(household.told::<Start>(Op::Start { bytes: false }).rest.is_some_and(|rest| rest.contains("### Bread")));
+    assert!(household.told::<Start>(Op::Start { bytes: false }).rest().is_some_and(|rest| rest.contains("### Bread")));
     let status: Status = household.told(Op::Status);
     assert!(status.files.iter().any(|file| file.file == "users/bea.md" && file.entries == Some(1)), "{status:?}");
 
@@ -218,7 +218,7 @@ async fn files_of_a_person_are_taken_in_and_deleted_ones_come_back() {
     for (words, trust) in [("%Buy it.%", "stranger"), ("- My own line.%", "owner")] {
         assert_eq!(db.query_one(sql, &[&words]).await.expect("a section").get::<_, String>(0), trust, "{words}");
     }
-    let told = household.told::<Start>(Op::Start { bytes: false }).rest.unwrap_or_default();
+    let told = household.told::<Start>(Op::Start { bytes: false }).rest().unwrap_or_default();
     assert!(told.contains("- My own line.") && !told.contains("Buy it."), "{told}");
 }
 

@@ -164,24 +164,28 @@ async fn one_budget_holds_for_all_that_a_start_tells() {
         let fact = json!({"subject": "owner", "predicate": format!("car_{n}"), "content": what});
         daemon.mcp(GENERAL).ok("memory_store_fact", fact).await;
     }
-    let long: String = (0..30).map(|n| format!("- {n} {}\n", "é".repeat(70))).collect();
+    let long: String = (0..60).map(|n| format!("- {n} {}\n", "é".repeat(70))).collect();
     write(&household, "reference/ideas.md", &format!("# Ideas\n\n### Long\n{long}\n"));
-    said(&db, "owner", &(1..=30).map(|n| format!("{n} {}", "ö".repeat(300))).collect::<Vec<_>>()).await;
+    // One more than the threshold: something is to be done, and the last six are told. Each is longer than a line.
+    said(&db, "owner", &(1..=31).map(|n| format!("{n} {}", "ö".repeat(900))).collect::<Vec<_>>()).await;
 
     // Interactive: so many characters, and for Codex bytes.
-    let alone = hook(&household, household.path(), &[], &[BEGIN, "30 ö"]).await;
+    let alone = hook(&household, household.path(), &[], &[BEGIN, "31 ö"]).await;
     let both = hook(&household, &developer.at, &[], &[BEGIN, SHEET]).await;
     for text in [&alone, &both] {
         let n = text.chars().count();
-        assert!((MOST - 700..=MOST).contains(&n) && text.len() > MOST, "{n} characters, {} bytes", text.len());
+        assert!((MOST - 4000..=MOST).contains(&n) && text.len() > MOST, "{n} characters, {} bytes", text.len());
+        newest_stand_whole(text, 6);
     }
     let codex = [("BUTLERD_HOOK_OF", "codex")];
-    for (at, words) in [(household.path(), &[BEGIN, "30 ö"][..]), (&developer.at, &[BEGIN, SHEET])] {
+    for (at, words) in [(household.path(), &[BEGIN, "31 ö"][..]), (&developer.at, &[BEGIN, SHEET])] {
         let text = hook(&household, at, &codex, words).await;
-        assert!((MOST - 1000..=MOST).contains(&text.len()), "{} bytes: {text}", text.len());
+        assert!((MOST - 4000..=MOST).contains(&text.len()), "{} bytes: {text}", text.len());
+        newest_stand_whole(&text, 2);
         assert_eq!(parts(&text).0, parts(&alone).0, "core memory is whole");
     }
-    // The household's own: core memory whole, then memory, then what still has room, whole lines of it.
+    // The household's own: core memory whole, then memory, then the newest messages and what is to be done. The old
+    // reference is what has no room.
     let (system, row) = own(&household, &daemon, true).await;
     let own = &system[system.find(BEGIN).expect("core memory")..];
     assert_eq!(parts(own).0, parts(&alone).0);
@@ -190,9 +194,18 @@ async fn one_budget_holds_for_all_that_a_start_tells() {
     assert!(memory > 500, "{row}");
     assert!(memory + journal <= OPENING_BUDGET as u64, "{memory} and {journal}: {row}");
     assert_eq!(row["lines"][0]["cut"], true, "{row}");
-    let rest = parts(&alone).1;
-    let told: Vec<&str> = parts(own).1.lines().filter(|line| rest.lines().any(|other| other == *line)).collect();
-    let from_the_first: Vec<&str> = rest.lines().filter(|line| !line.is_empty()).collect();
-    let told: Vec<&str> = told.into_iter().filter(|line| !line.is_empty()).collect();
-    assert!(from_the_first.starts_with(&told), "lines from the first on, none left out: {told:?}");
+    newest_stand_whole(own, 1);
+}
+
+/// At least so many of the newest messages stand in a start, each whole and none between them left out, with what is to be
+/// done below them; the old reference, which is what matters least, does not.
+fn newest_stand_whole(text: &str, least: usize) {
+    let whole = |n: usize| text.contains(&format!("): {n} {}\n", "ö".repeat(900)));
+    let there: Vec<usize> = (1..=31).filter(|n| whole(*n)).collect();
+    assert!(there.len() >= least, "{there:?}: {text}");
+    assert_eq!(there, (32 - there.len()..=31).collect::<Vec<_>>(), "the newest in a row: {text}");
+    assert!(!text.contains("(shortened"), "none is cut: {text}");
+    let action = text.find("[Action Required] invoke /memory-sync --begin ");
+    assert!(action.is_some_and(|at| at > text.find("[Recent Conversations]").unwrap_or(at)), "{text}");
+    assert!(!text.contains("### Long"), "{text}");
 }

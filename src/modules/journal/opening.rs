@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use ::journal::file::{FileName, Kind};
-use ::journal::start::{Material, Measure, RECENT, action, assemble};
+use ::journal::pack::Measure;
+use ::journal::start::{Material, RECENT, action, assemble};
 use ::journal::templates::is_untouched;
 use ::journal::wire::{Start, Threshold};
 use async_trait::async_trait;
@@ -17,9 +18,6 @@ use super::journals::Journals;
 use super::sql::Files;
 use super::told;
 use crate::opening::{Lines, SessionLines};
-
-/// Longest text of a message that a start tells.
-const LONGEST: usize = 600;
 
 impl Journals {
     /// What a session of the owner is told. Words of others stay out; a conversation stands there without them.
@@ -38,7 +36,7 @@ impl Journals {
             }
         };
         let zone = self.store.time_zone();
-        let line = |placed: &Placed| (placed.place, told::line(placed, Trust::System, zone, LONGEST));
+        let line = |placed: &Placed| (placed.place, told::line(placed, Trust::System, zone, usize::MAX));
         let text = |file: &FileName| journal.get(file).map(|document| document.text_for(Trust::System).0);
         let mut references: Vec<(String, String)> = Vec::new();
         let ordered = ["decisions", "projects", "preferences", "ideas"].map(FileName::reference);
@@ -100,13 +98,12 @@ impl SessionLines for JournalLines {
     async fn lines(&self, trigger: &Trigger) -> Option<Lines> {
         let tenant = &trigger.request.tenant_id;
         match self.journals.start(tenant, Measure::Characters).await {
-            Ok(Start { core, rest }) => {
+            Ok(Start { core, parts }) => {
                 self.nudge.notify_one();
-                let text = rest.unwrap_or_default();
-                (core.is_some() || !text.is_empty()).then_some(Lines {
+                (core.is_some() || !parts.is_empty()).then_some(Lines {
                     first: core,
                     notes: true,
-                    text,
+                    parts,
                     // The house's own words lower nobody.
                     seen: Trust::Owner,
                 })

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ::journal::file::{DIRECTORIES, FileName};
-use ::journal::start::Measure;
+use ::journal::pack::Measure;
 use ::journal::state::files;
 use ::journal::wire::{Answer, FileText, Initialized, Op, Range, Rotated, Said, Status, SyncBegun};
 use async_trait::async_trait;

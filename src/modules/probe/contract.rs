@@ -19,6 +19,7 @@ use crate::job::{Job, JobCall, JobFailure, NamedJob};
 use crate::opening::{Lines, Opening, SessionLines};
 use crate::own_sessions::{Cause, SessionRequest};
 use crate::routes::{Route, RouteAnswer, RouteHandler, RouteRequest, RouteSpec};
+use ::journal::pack::Part;
 use access::GrantScope;
 use base::{ButlerName, HumanDuration, TenantId, Trust};
 use config::KeyMistake;
@@ -153,7 +154,7 @@ impl SessionLines for Say {
         if trigger.prompt.contains("opening hangs") {
             std::future::pending::<()>().await;
         }
-        Some(Lines { first: None, notes: false, text: self.line.clone(), seen: Trust::System })
+        Some(Lines { first: None, notes: false, parts: vec![Part::lines(self.line.clone())], seen: Trust::System })
     }
 }
 

@@ -7,7 +7,8 @@ use super::HookError;
 use super::events::Event;
 use super::worker::{Report, Worker};
 use journal::client::{self, Client};
-use journal::start::{MOST, Measure};
+use journal::pack::{Measure, Part, joined, pack};
+use journal::start::MOST;
 use journal::wire::{Op, Start, Threshold};
 
 use base::local::ConnectionError;
@@ -29,10 +30,10 @@ pub fn measure() -> Measure {
 /// What the journal says at an event.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct JournalPart {
-    /// Before project memory: core memory.
-    pub first: Option<String>,
+    /// Before project memory.
+    pub core: Option<String>,
     /// After it.
-    pub last: Option<String>,
+    pub parts: Vec<Part>,
 }
 
 /// Asks the journal, beside whatever else is asked. None: it has nothing to do with this event, or is not on this
@@ -63,62 +64,31 @@ fn ask(event: Event, data_dir: Option<&Path>, within: Duration) -> Result<Option
         Err(error) => return Err(HookError::Journal(error)),
     };
     if event == Event::SessionStart {
-        let Start { core, rest } =
+        let Start { core, parts } =
             client.ask(Op::Start { bytes: measure() == Measure::Bytes }).map_err(HookError::Journal)?;
-        return Ok(Some(JournalPart { first: core, last: rest }));
+        return Ok(Some(JournalPart { core, parts }));
     }
     let Threshold { action } = client.ask(Op::Threshold).map_err(HookError::Journal)?;
-    Ok(Some(JournalPart { first: None, last: action }))
+    Ok(Some(JournalPart { core: None, parts: action.map(Part::Action).into_iter().collect() }))
 }
 
-/// One text of both, of at most [`MOST`]. Core memory comes first and whole, then what project memory says, and of the
-/// rest the lines that fit. Empty: neither says anything.
+/// One text of both, of at most [`MOST`]: core memory, what project memory says, and the rest of the journal. Where not
+/// all fits, [`pack`] leaves out what matters least. Empty: neither says anything.
 pub fn together(part: &JournalPart, project: Option<&str>, measure: Measure) -> String {
-    let mut text = String::new();
-    add(&mut text, part.first.as_deref(), true, measure);
-    add(&mut text, project, true, measure);
-    add(&mut text, part.last.as_deref(), false, measure);
-    text
-}
-
-fn add(text: &mut String, block: Option<&str>, has_end: bool, measure: Measure) {
-    let Some(block) = block.map(|block| block.trim_end_matches('\n')).filter(|block| !block.trim().is_empty()) else {
-        return;
-    };
-    let gap = if text.is_empty() { "" } else { "\n\n" };
-    let room = MOST.saturating_sub(measure.of(text) + gap.len());
-    if let Some(fitting) = fitting(block, room, has_end, measure) {
-        text.push_str(gap);
-        text.push_str(&fitting);
-    }
-}
-
-/// As many lines from the beginning as have room, whole. `has_end`: the last line closes the block and stays.
-fn fitting(block: &str, room: usize, has_end: bool, measure: Measure) -> Option<String> {
-    if measure.of(block) <= room {
-        return Some(block.to_owned());
-    }
-    let end = block.lines().next_back().filter(|_| has_end);
-    let mut left = room.checked_sub(end.map_or(0, |end| measure.of(end) + 1))?;
-    let mut kept: Vec<&str> = Vec::new();
-    for line in block.lines() {
-        let Some(rest) = left.checked_sub(measure.of(line) + usize::from(!kept.is_empty())) else { break };
-        left = rest;
-        kept.push(line);
-    }
-    if kept.is_empty() {
-        return None;
-    }
-    kept.extend(end);
-    Some(kept.join("\n").trim_end().to_owned())
+    let core = part.core.clone().map(Part::Core);
+    let project = project.map(|text| Part::Block { text: text.to_owned(), closed: true, cost: None });
+    let parts: Vec<Part> = core.into_iter().chain(project).chain(part.parts.iter().cloned()).collect();
+    joined(pack(&parts, MOST, MOST, measure).iter().filter_map(|packed| packed.part.as_ref()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use journal::pack::Message;
 
-    fn part(first: Option<&str>, last: Option<&str>) -> JournalPart {
-        JournalPart { first: first.map(str::to_owned), last: last.map(str::to_owned) }
+    fn part(core: Option<&str>, rest: Option<&str>) -> JournalPart {
+        let parts = rest.map(|text| Part::Reference(text.to_owned())).into_iter().collect();
+        JournalPart { core: core.map(str::to_owned), parts }
     }
 
     fn together(part: &JournalPart, project: Option<&str>) -> String {
@@ -133,22 +103,32 @@ mod tests {
         assert_eq!(together(&JournalPart::default(), None), "");
     }
 
+    /// References of a journal that alone fills all room, and a project that has much to say.
     #[test]
-    fn whole_lines_of_the_rest_fill_what_is_left() {
-        let (core, project) = ("ö".repeat(3000), "p".repeat(2000));
-        let lines: Vec<String> = (0..200).map(|n| format!("{n:03} {}", "ü".repeat(95))).collect();
-        let rest = lines.join("\n");
-        let text = together(&part(Some(&core), Some(&rest)), Some(&project));
-        assert!(text.chars().count() <= MOST, "{}", text.chars().count());
-        // 10,000 less 3,000 and 2,000 and two gaps: 49 lines of 99 characters with their ends.
-        let kept = text.strip_prefix(&format!("{core}\n\n{project}\n\n")).unwrap();
-        assert_eq!(kept, lines[..49].join("\n"));
-        // What fits to the last character is whole.
-        let exact = "r".repeat(MOST - 3000 - 2000 - 4);
-        let text = together(&part(Some(&core), Some(&exact)), Some(&project));
-        assert_eq!(text.chars().count(), MOST);
-        let one_more = "r".repeat(MOST - 3000 - 2000 - 3);
-        assert_eq!(together(&part(Some(&core), Some(&one_more)), Some(&project)).chars().count(), 5002);
+    fn the_newest_messages_and_what_is_to_be_done_stay() {
+        for measure in [Measure::Characters, Measure::Bytes] {
+            let reference = Part::Reference(format!("=== REFERENCE ===\n{}", "r".repeat(3000)));
+            let said = (1..=30).map(|id| Message::new(id, format!("[{id}] {}", "s".repeat(190)))).collect();
+            let journal = JournalPart {
+                core: Some(format!("=== CORE ===\n{}\n=== END CORE ===", "c".repeat(2900))),
+                parts: vec![
+                    reference,
+                    Part::Checkpoint("[Last Checkpoint Summary] c".to_owned()),
+                    Part::Said(said),
+                    Part::Action("[Action Required] a".to_owned()),
+                ],
+            };
+            let project = format!("=== PROJECT ===\n{}=== END ===", "- a memory\n".repeat(400));
+            let text = super::together(&journal, Some(&project), measure);
+            assert!(measure.of(&text) <= MOST && measure.of(&text) > MOST - 300, "{}", measure.of(&text));
+            assert!(text.starts_with("=== CORE ===\nccc") && text.contains("=== END CORE ===\n\n=== PROJECT ==="));
+            assert!(text.contains("- a memory\n=== END ===\n\n[Last Checkpoint Summary] c\n\n[Recent"), "{text}");
+            assert!(text.ends_with("\n\n[Action Required] a") && !text.contains("REFERENCE"), "{text}");
+            let ids: Vec<i64> = (1..=30).filter(|id| text.contains(&format!("\n[{id}] sss"))).collect();
+            assert!(ids.len() >= 11 && ids.last() == Some(&30), "{ids:?}");
+            let newest: Vec<i64> = (31 - ids.len() as i64..=30).collect();
+            assert_eq!(ids, newest, "the newest in a row");
+        }
     }
 
     #[test]
@@ -163,8 +143,8 @@ mod tests {
     #[test]
     fn codex_counts_bytes() {
         let lines: Vec<String> = (0..200).map(|n| format!("{n:03} {}", "ü".repeat(95))).collect();
-        let text = super::together(&part(Some("core"), Some(&lines.join("\n"))), None, Measure::Bytes);
-        // 10,000 less 4 and a gap of 2: 51 lines of 194 bytes with their ends.
-        assert!(text.len() <= MOST && text == format!("core\n\n{}", lines[..51].join("\n")), "{}", text.len());
+        let text = super::together(&part(Some("core"), None), Some(&lines.join("\n")), Measure::Bytes);
+        assert!(text.len() <= MOST && text.len() > MOST - 300, "{}", text.len());
+        assert!(text.starts_with(&format!("core\n\n{}\n{}", lines[0], lines[1])), "{text}");
     }
 }

@@ -53,7 +53,10 @@ impl Machine {
         self.play("journal.sock", move |request| {
             asked.lock().unwrap().push(request.to_string());
             let done = match request["op"].as_str() {
-                Some("start") => json!({"core": core, "rest": rest}),
+                Some("start") => {
+                    let parts = rest.map(|rest| json!({"reference": rest}));
+                    json!({"core": core, "parts": parts.into_iter().collect::<Vec<_>>()})
+                }
                 _ => json!({"action": action}),
             };
             Some(json!({"done": done}).to_string() + "\n")
