@@ -200,9 +200,12 @@ fn entry(
     by: By,
 ) -> Result<FileName, Refusal> {
     let today = by.now.date();
-    let (body, group) = body(file, title, text, rest, today)?;
-    let new = Section::new(format!("{body}\n"), by.trust);
     let document = journal.open(file);
+    // Words of somebody who is believed less do not become this author's.
+    let old = document.find(title).map(|at| &document.sections[at]).filter(|old| old.trust >= by.trust);
+    let old = Old(old.map_or("", |old| old.text.as_str()));
+    let (body, group) = body(file, title, text, rest, today, &old)?;
+    let new = Section::new(format!("{body}\n"), by.trust);
     if let Some(at) = document.find(title) {
         let old = &document.sections[at];
         if old.text.starts_with("## ") {
@@ -225,13 +228,36 @@ fn entry(
     Ok(file.clone())
 }
 
-/// The lines of an entry, and below which heading it stands.
+/// What an entry had before; empty: it is new.
+struct Old<'a>(&'a str);
+
+impl Old<'_> {
+    /// The day in its heading.
+    fn day(&self) -> Option<Date> {
+        self.0.lines().next()?.strip_prefix("### [")?.split_once(']')?.0.parse().ok()
+    }
+
+    /// What one of its lines has, such as `- **Added:** 2026-02-07`.
+    fn field(&self, name: &str) -> Option<&str> {
+        let mark = format!("- **{name}:**");
+        self.0.lines().find_map(|line| line.strip_prefix(&*mark)).map(str::trim).filter(|text| !text.is_empty())
+    }
+
+    /// The day when it was added.
+    fn added(&self) -> Option<Date> {
+        self.field("Added")?.parse().ok()
+    }
+}
+
+/// The lines of an entry, and below which heading it stands. What became of a decision changes neither when it was made
+/// nor why, and what is known longer keeps the day when it came.
 fn body(
     file: &FileName,
     title: &str,
     text: &str,
     rest: &Rest<'_>,
     today: Date,
+    old: &Old<'_>,
 ) -> Result<(String, Option<&'static str>), Refusal> {
     let text = indented(text);
     let one_of = |what: &str, given: Option<&str>, known: &'static [&'static str]| -> Result<&'static str, Refusal> {
@@ -242,9 +268,12 @@ fn body(
     Ok(match file.as_str() {
         "reference/decisions.md" => {
             let status = one_of("The status of a decision", rest.status, &["active", "superseded", "archived"])?;
+            let is_over = status != "active";
+            let day = old.day().filter(|_| is_over).unwrap_or(today);
             let context = rest.context.map(one_line).filter(|context| !context.is_empty());
+            let context = context.or_else(|| old.field("Context").filter(|_| is_over).map(str::to_owned));
             let context = context.map(|context| format!("- **Context:** {context}\n")).unwrap_or_default();
-            (format!("### [{today}] {title}\n- **Decision:** {text}\n{context}- **Status:** {status}\n"), None)
+            (format!("### [{day}] {title}\n- **Decision:** {text}\n{context}- **Status:** {status}\n"), None)
         }
         "reference/projects.md" => {
             let status =
@@ -258,9 +287,13 @@ fn body(
         }
         "reference/preferences.md" => {
             let source = one_of("The source of a preference", rest.source, &["conversation", "observation"])?;
-            (format!("### {title}\n- **Value:** {text}\n- **Source:** {source}\n- **Added:** {today}\n"), None)
+            let added = old.added().unwrap_or(today);
+            (format!("### {title}\n- **Value:** {text}\n- **Source:** {source}\n- **Added:** {added}\n"), None)
         }
-        _ => (format!("### {title}\n- **Notes:** {text}\n- **Added:** {today}\n"), None),
+        _ => {
+            let added = old.added().unwrap_or(today);
+            (format!("### {title}\n- **Notes:** {text}\n- **Added:** {added}\n"), None)
+        }
     })
 }
 
@@ -321,4 +354,58 @@ fn within(journal: &Documents, file: &FileName, most: usize) -> Result<(), Refus
         _ => "Archive old entries first (journal_archive).",
     };
     Err(refused("over_budget", format!("{file} would have {bytes} bytes; it may have {most}. {what}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jiff::civil::date;
+
+    fn write(journal: &mut Documents, file: &str, day: i8, given: (&str, Option<&str>, Option<&str>), trust: Trust) {
+        let (text, context, status) = given;
+        let owned = |text: Option<&str>| text.map(str::to_owned);
+        let op = Op::Write {
+            file: file.to_owned(),
+            title: "Tea".to_owned(),
+            text: text.to_owned(),
+            context: owned(context),
+            status: owned(status),
+            source: None,
+        };
+        apply(journal, &op, By { trust, now: date(2026, 2, day).at(9, 0, 0, 0), migrates: false }).unwrap();
+    }
+
+    #[test]
+    fn a_decision_that_is_over_keeps_its_day_and_reason() {
+        let mut journal = Documents::default();
+        let file = FileName::reference("decisions");
+        write(&mut journal, "decisions", 1, ("mint", Some("it grows here"), None), Trust::Owner);
+        write(&mut journal, "decisions", 7, ("mint", None, Some("superseded")), Trust::Owner);
+        let want =
+            "### [2026-02-01] Tea\n- **Decision:** mint\n- **Context:** it grows here\n- **Status:** superseded\n";
+        assert!(journal.text(&file).contains(want), "{}", journal.text(&file));
+        // Another decision is made today, for its own reason.
+        write(&mut journal, "decisions", 8, ("sage", None, None), Trust::Owner);
+        let want = "### [2026-02-08] Tea\n- **Decision:** sage\n- **Status:** active\n";
+        assert!(journal.text(&file).contains(want), "{}", journal.text(&file));
+    }
+
+    #[test]
+    fn a_preference_keeps_the_day_when_it_came() {
+        let mut journal = Documents::default();
+        for (day, text) in [(1, "mint"), (7, "sage")] {
+            write(&mut journal, "preferences", day, (text, None, None), Trust::Owner);
+        }
+        let text = journal.text(&FileName::reference("preferences"));
+        assert!(text.contains("- **Value:** sage\n") && text.contains("- **Added:** 2026-02-01\n"), "{text}");
+    }
+
+    #[test]
+    fn a_strangers_reason_becomes_nobody_elses() {
+        let mut journal = Documents::default();
+        write(&mut journal, "decisions", 1, ("mint", Some("EVIL"), None), Trust::Stranger);
+        write(&mut journal, "decisions", 7, ("mint", None, Some("superseded")), Trust::Owner);
+        let text = journal.text(&FileName::reference("decisions"));
+        assert!(text.contains("### [2026-02-07] Tea") && !text.contains("EVIL"), "{text}");
+    }
 }

@@ -64,7 +64,7 @@ fn without_daemon(place: &Place, client: &JournalClient, problem: Problem) -> Ou
     for status in &seen {
         files(status, home.as_deref()).iter().for_each(|line| out.line(line));
         out.line("");
-        out.line("Sync Status:");
+        out.line("C4 Sync Status:");
         out.line("  unknown, because the daemon does not answer");
         out.line("");
     }
@@ -162,7 +162,7 @@ fn below_home(dir: &str, home: Option<&Path>) -> String {
 }
 
 fn sync(status: &Status) -> Vec<String> {
-    let mut lines = vec!["Sync Status:".to_owned()];
+    let mut lines = vec!["C4 Sync Status:".to_owned()];
     let Some(sync) = &status.sync else {
         lines.push("  unknown, because the log of conversations can't be read now".to_owned());
         return lines;
@@ -243,7 +243,7 @@ Session archive:  3 files in ~/zylos/memory/sessions/
 Archive:          0 files in ~/zylos/memory/archive/";
         assert_eq!(files(&status(), Some(Path::new("/home/ada"))).join("\n"), want);
         let want = "\
-Sync Status:
+C4 Sync Status:
   Last checkpoint:    #5 (conv 108-143, \"Decisions: Agent Teams\")
   Unsummarized:       12 conversations (id 144-155)
   Threshold:          30 (not triggered)";
