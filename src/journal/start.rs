@@ -187,7 +187,7 @@ mod tests {
             ..Material::default()
         };
         let start = assemble(&material, CHARACTERS);
-        assert!(start.core.unwrap().contains("\n\n# Core\na\tb [2J\n\n"));
+        assert!(start.core.as_deref().unwrap().contains("\n\n# Core\na\tb [2J\n\n"));
         assert!(start.rest().unwrap().contains("\n\nx\ny\n\n"));
     }
 }
