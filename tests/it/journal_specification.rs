@@ -398,3 +398,30 @@ async fn row_9_7_checklist() {
     assert_eq!(files_of_rows(&db).await, before);
     household.rows_and_files_agree(&db, "after a start").await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_person_no_line_of_the_log_goes_and_core_memory_stays_small() {
+    let (household, _daemon, db) = begun().await;
+    let write = |file: &str, text: &str| fs::write(household.journal_path(file), text).expect("an edit");
+    let log = household.journal_file("sessions/today.md") + "**10:00** - Planned the garden.\n";
+    write("sessions/today.md", &log);
+    printed(&household, &["accept", "--yes"]);
+    // A line is changed: shown, named, and nothing is taken in before somebody says that it is meant.
+    write("sessions/today.md", &log.replace("Planned", "Forgot"));
+    let (code, out, err) = run(&household, &["accept", "--yes"]);
+    assert!(code == 1 && out.contains("1 line of this log went or changed"), "{code} {out}{err}");
+    assert!(err.contains("sessions/today.md") && err.contains("--also-deletions"), "{err}");
+    assert!(files_of_rows(&db).await["sessions/today.md"].contains("Planned the garden."));
+    printed(&household, &["accept", "--yes", "--also-deletions"]);
+    assert!(files_of_rows(&db).await["sessions/today.md"].contains("Forgot the garden."));
+    // Core memory over its budget is refused with its size, and shorter it is taken in.
+    let core = household.journal_file("core.md");
+    let grown = |more: usize| format!("{core}{}\n", "x".repeat(more));
+    write("core.md", &grown(3072 - core.len()));
+    let (code, out, err) = run(&household, &["accept", "--yes"]);
+    assert!(code != 0 && err.contains("3073 bytes") && err.contains("3072"), "{code} {out}{err}");
+    assert_eq!(files_of_rows(&db).await["core.md"], core, "the journal's own is as it was");
+    write("core.md", &grown(3071 - core.len()));
+    printed(&household, &["accept", "--yes"]);
+    assert_eq!(files_of_rows(&db).await["core.md"].len(), 3072);
+}

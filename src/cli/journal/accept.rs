@@ -9,6 +9,7 @@ use super::super::text::{block, one_line};
 use super::super::{Outcome, Place};
 use super::args::Accept;
 use super::client::{JournalClient, JournalError};
+use journal::file::{FileName, Kind};
 use journal::wire::{Accepted, Edit, EditId, Op};
 
 /// What is not taken in.
@@ -23,6 +24,12 @@ pub fn run(place: &Place, client: &JournalClient, args: &Accept) -> Outcome {
     // Programs get what became of them; what they are, `status` lists.
     if !out.json {
         edits.iter().for_each(|edit| show(out, edit));
+    }
+    if args.yes && !args.also_deletions {
+        let touched = edits.iter().map(|edit| (edit, gone_from_log(edit))).find(|(_, gone)| *gone > 0);
+        if let Some((edit, lines)) = touched {
+            return Err(JournalError::LogLines { file: edit.id.file.clone(), lines }.into());
+        }
     }
     if !args.yes {
         if out.json || !std::io::stdin().is_terminal() {
@@ -51,9 +58,23 @@ fn chosen(edits: Vec<Edit>, files: &[String]) -> Result<Vec<Edit>, JournalError>
     Ok(edits.into_iter().filter(|edit| files.is_empty() || files.contains(&edit.id.file)).collect())
 }
 
+/// How many lines of a day's log an edit takes away or changes. A log only grows, so mostly that is a mistake.
+fn gone_from_log(edit: &Edit) -> usize {
+    let is_log = FileName::read(&edit.id.file).is_some_and(|file| matches!(file.kind(), Kind::Today | Kind::Day));
+    let came: Vec<&str> = edit.diff.lines().filter_map(|line| line.strip_prefix('+')).collect();
+    // A last line that only got its end is there still.
+    let went = edit.diff.lines().filter_map(|line| line.strip_prefix('-'));
+    went.filter(|line| is_log && !line.trim().is_empty() && !came.contains(line)).count()
+}
+
 fn show(out: &Out, edit: &Edit) {
     out.toned(Tone::Head, &one_line(&edit.id.file, 200));
     diff(out, &edit.diff);
+    let gone = gone_from_log(edit);
+    if gone > 0 {
+        let lines = if gone == 1 { "line" } else { "lines" };
+        out.toned(Tone::Warn, &format!("    {gone} {lines} of this log went or changed; a log only grows"));
+    }
     edit.conflicts.iter().for_each(|conflict| out.toned(Tone::Warn, &format!("    {}", block(conflict))));
 }
 
@@ -75,6 +96,15 @@ mod tests {
     fn edit(file: &str) -> Edit {
         let id = EditId { file: file.into(), sha256: "00".into() };
         Edit { id, diff: "-a\n+b\n".into(), conflicts: Vec::new() }
+    }
+
+    #[test]
+    fn lines_that_a_log_lost_are_counted() {
+        let log = |diff: &str| Edit { diff: diff.into(), ..edit("sessions/today.md") };
+        assert_eq!(gone_from_log(&log("@@ line 3 @@\n+**10:00** - new\n")), 0);
+        assert_eq!(gone_from_log(&log("@@ line 3 @@\n-**09:00** - one\n+**09:00** - one\n+**10:00** - new\n")), 0);
+        assert_eq!(gone_from_log(&log("@@ line 3 @@\n-**09:00** - one\n-**09:30** - two\n+**09:00** - other\n-\n")), 2);
+        assert_eq!(gone_from_log(&Edit { diff: "-**09:00** - one\n".into(), ..edit("reference/ideas.md") }), 0);
     }
 
     #[test]

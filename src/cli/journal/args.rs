@@ -103,9 +103,12 @@ pub struct Sync {
 pub struct Accept {
     /// Only these, from the journal's directory [default: all that were edited]
     pub files: Vec<String>,
-    /// Don't ask
+    /// Don't ask. Refused where lines of a day's log went or changed
     #[arg(long)]
     pub yes: bool,
+    /// With --yes, also take in that lines of a day's log went or changed
+    #[arg(long, requires = "yes")]
+    pub also_deletions: bool,
 }
 
 /// `journal migrate`

@@ -78,6 +78,8 @@ pub enum JournalError {
     NoEdit { file: String },
     #[error("nobody can be asked here, because standard input is not a terminal")]
     NobodyToAsk,
+    #[error("{lines} lines of {file} went or changed, and a log only grows; nothing was taken in")]
+    LogLines { file: String, lines: usize },
 }
 
 impl From<JournalError> for Problem {
@@ -95,6 +97,12 @@ impl From<JournalError> for Problem {
                 "Name a directory with core.md, context.md, decisions.md, or identity.md, state.md and others of zylos.",
             ),
             JournalError::NoEdit { .. } => (USAGE, "usage", "See what waits: butlerd journal accept"),
+            JournalError::LogLines { .. } => (
+                FAILED,
+                "deletions",
+                "Put the lines back, or look and say yes at a terminal: butlerd journal accept (without --yes). If it is meant: \
+                 butlerd journal accept --yes --also-deletions",
+            ),
             JournalError::NobodyToAsk => (
                 USAGE,
                 "usage",

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use ::journal::documents::{Change, Document, Documents};
-use ::journal::file::FileName;
+use ::journal::file::{CORE_BUDGET, FileName};
 use ::journal::merge::{diff, merge};
 use ::journal::undo::{differences, take_back};
 use ::journal::wire::{Accepted, Edit, EditId, FileDiff, Refusal, Undone};
@@ -160,8 +160,14 @@ impl Journals {
             // Core memory waits where the edit may be made of others' words.
             let may = |edit: &EditId| trust >= Trust::System || edit.file != FileName::core().as_str();
             let ids = self.edits(tenant).await?.into_iter().map(|edit| edit.id).filter(may).collect::<Vec<_>>();
-            if !ids.is_empty() {
-                self.accept(tenant, &ids, "edits = \"trust\"", trust).await?;
+            for id in ids {
+                match self.accept(tenant, std::slice::from_ref(&id), "edits = \"trust\"", trust).await {
+                    // It waits for a person, and status names it.
+                    Err(JournalError::Refused(why)) => {
+                        tracing::debug!(butler = %self.butler, file = id.file, why = why.message, "an edit is not taken in");
+                    }
+                    done => drop(done?),
+                }
             }
         }
         Ok(())
@@ -273,6 +279,14 @@ impl Journals {
                     return Ok(Vec::new());
                 }
                 let merged = merge(&written, &shown, &now, trust);
+                let bytes = merged.document.text().len();
+                if name == FileName::core() && bytes > CORE_BUDGET {
+                    let message = format!(
+                        "core.md would have {bytes} bytes, and may have {CORE_BUDGET}, because every session is told it. It stays \
+                         as it was, and so does your file: make it shorter, or put the details into a reference file."
+                    );
+                    return Err(Refusal { code: "over_budget".to_owned(), message });
+                }
                 journal.set(name, merged.document);
                 Ok(merged.conflicts)
             });
