@@ -45,10 +45,17 @@ fn target(path: &str) -> Option<FileName> {
     FileName::read(&to)
 }
 
-/// Takes files in. Returns what each became, and what was left alone.
-fn take_in(journal: &mut Documents, given: &[FileText]) -> Migrated {
+/// A file with what a session has to divide.
+fn to_divide() -> FileName {
+    FileName::reference("context")
+}
+
+/// Takes files in. Returns what each became, what was left alone, and for each given file that has a place, that place.
+fn take_in<'a>(journal: &mut Documents, given: &'a [FileText]) -> (Migrated, Vec<(&'a FileText, FileName)>) {
     let mut done = Migrated { taken: Vec::new(), left: Vec::new(), notes: Vec::new() };
-    for FileText { file, text } in given {
+    let mut places = Vec::new();
+    for one in given {
+        let FileText { file, text } = one;
         let Some(to) = target(file) else {
             done.left.push(format!("{file}: no file of the journal is like it"));
             continue;
@@ -57,16 +64,18 @@ fn take_in(journal: &mut Documents, given: &[FileText]) -> Migrated {
             done.left.push(format!("{file}: it is empty"));
             continue;
         }
-        if to == FileName::core() && text.len() > CORE_BUDGET {
+        let mut to = free_log(&to, text);
+        if to == FileName::core() && !has_room(journal, text) {
             done.notes.push(format!(
-                "{file} has {} bytes and core memory may have {CORE_BUDGET}: shorten it in the journal.",
+                "{file} has {} bytes, and with it core memory would have {CORE_BUDGET} or more: it is divided.",
                 text.len()
             ));
+            to = to_divide();
         }
-        let to = free_log(&to, text);
+        places.push((one, to.clone()));
         let new = Document::of(text, Trust::Owner);
         let now = journal.get(&to).map(Document::text).unwrap_or_default();
-        let fresh = now.trim().is_empty() || is_untouched(&to, &now) || is_begun(&to, &now);
+        let fresh = is_fresh(&to, &now);
         if now == *text {
             done.left.push(format!("{file}: {to} is the same already"));
         } else if fresh {
@@ -79,15 +88,27 @@ fn take_in(journal: &mut Documents, given: &[FileText]) -> Migrated {
         }
     }
     compose_core(journal, given, &mut done);
-    done
+    (done, places)
+}
+
+/// Whether a text can be core memory, or be added to it: below its budget, as the specification has it.
+fn has_room(journal: &Documents, text: &str) -> bool {
+    let now = journal.text(&FileName::core());
+    let had = if is_fresh(&FileName::core(), &now) { 0 } else { now.len() + "\n## From core.md\n\n\n".len() };
+    now == text || had + text.len() < CORE_BUDGET
+}
+
+/// Whether nobody has written anything into a file yet.
+fn is_fresh(file: &FileName, text: &str) -> bool {
+    text.trim().is_empty() || is_untouched(file, text) || is_begun(file, text)
 }
 
 /// Takes files in as they were given: where a line of one would be lost, none is taken.
-fn taken_in_whole(journal: &mut Documents, given: &[FileText]) -> Result<Migrated, Refusal> {
-    let done = take_in(journal, given);
-    for FileText { file, text } in given {
-        let Some(to) = target(file) else { continue };
-        let there = journal.text(&free_log(&to, text));
+fn taken_in_whole(journal: &mut Documents, given: &[FileText]) -> Result<(Migrated, Vec<String>), Refusal> {
+    let (done, places) = take_in(journal, given);
+    let mut divided = Vec::new();
+    for (FileText { file, text }, to) in places {
+        let there = journal.text(&to);
         let lost = text.lines().filter(|line| !line.trim().is_empty() && !there.contains(line.trim_end())).count();
         if lost > 0 {
             let message = format!(
@@ -95,8 +116,11 @@ fn taken_in_whole(journal: &mut Documents, given: &[FileText]) -> Result<Migrate
             );
             return Err(Refusal { code: "lost".to_owned(), message });
         }
+        if to == to_divide() {
+            divided.push(text.clone());
+        }
     }
-    Ok(done)
+    Ok((done, divided))
 }
 
 /// The log of an earlier day is kept under that day.
@@ -126,7 +150,10 @@ fn compose_core(journal: &mut Documents, given: &[FileText], done: &mut Migrated
         demoted(state),
         text("references.md").map_or("None yet.".to_owned(), demoted)
     );
-    if core.len() < CORE_BUDGET {
+    if !is_fresh(&FileName::core(), &journal.text(&FileName::core())) {
+        let note = "core.md has words of yours already, so identity.md and state.md are reference files alone.";
+        done.notes.push(note.to_owned());
+    } else if core.len() < CORE_BUDGET {
         journal.set(FileName::core(), Document::of(&core, Trust::Owner));
         done.taken.push("identity.md, state.md, references.md -> core.md".to_owned());
     } else {
@@ -157,12 +184,12 @@ impl Journals {
     ) -> Result<Migrated, JournalError> {
         if dry_run {
             let mut journal = self.load(tenant, sql::Files::All).await?;
-            return Ok(take_in(&mut journal, given));
+            return Ok(taken_in_whole(&mut journal, given)?.0);
         }
         let step = Step::by_person("migrate", peer);
-        let mut done = self.change(tenant, &step, |journal| taken_in_whole(journal, given)).await?;
-        if let Some(context) = given.iter().find(|given| given.file.trim_start_matches("./") == "context.md") {
-            done.notes.push(self.split(tenant, &context.text).await);
+        let (mut done, divided) = self.change(tenant, &step, |journal| taken_in_whole(journal, given)).await?;
+        if !divided.is_empty() {
+            done.notes.push(self.split(tenant, &divided.join("\n")).await);
         }
         done.notes.push(
             "The originals are where they were. To take this back: butlerd journal migrate --rollback".to_owned(),
@@ -274,5 +301,77 @@ impl Journals {
         done.taken.sort();
         done.taken.dedup();
         Ok(done)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn given(files: &[(&str, &str)]) -> Vec<FileText> {
+        files.iter().map(|(file, text)| FileText { file: (*file).to_owned(), text: (*text).to_owned() }).collect()
+    }
+
+    fn text(journal: &Documents, file: &str) -> String {
+        journal.text(&FileName::read(file).unwrap())
+    }
+
+    #[test]
+    fn a_memory_folder_of_zylos_is_taken_in() {
+        let files = given(&[
+            ("identity.md", "# Identity\n\nI am Zylos.\n"),
+            ("state.md", "# State\n\nThe garden.\n"),
+            ("references.md", "- plan: ~/garden.md\n"),
+            ("users/4711/profile.md", "# Ada\n\nLikes mint.\n"),
+            ("reference/decisions.md", "# Decisions\n\n### [2026-02-01] Tea\n- **Decision:** mint\n"),
+            ("sessions/2026-02-06.md", "# Session Log: 2026-02-06\n\n**09:00** - Dug.\n"),
+            ("archive/old.md", "# Old\n\nLong ago.\n"),
+            ("notes.txt", "x\n"),
+        ]);
+        let mut journal = Documents::default();
+        let (done, divided) = taken_in_whole(&mut journal, &files).unwrap();
+        let core = text(&journal, "core.md");
+        for words in ["**Identity**\n\nI am Zylos.", "## Active Working State\n**State**\n\nThe garden.", "~/garden.md"]
+        {
+            assert!(core.contains(words), "{words}: {core}");
+        }
+        for (file, words) in [
+            ("users/4711.md", "Likes mint."),
+            ("reference/decisions.md", "### [2026-02-01] Tea"),
+            ("sessions/2026-02-06.md", "**09:00** - Dug."),
+            ("archive/old.md", "Long ago."),
+        ] {
+            assert!(text(&journal, file).contains(words), "{file}: {}", text(&journal, file));
+        }
+        assert_eq!(done.left, ["notes.txt: no file of the journal is like it"]);
+        assert!(divided.is_empty());
+    }
+
+    #[test]
+    fn a_core_memory_over_its_budget_is_divided() {
+        let (fits, over) = ("c".repeat(CORE_BUDGET - 2) + "\n", "c".repeat(CORE_BUDGET - 1) + "\n");
+        let mut journal = Documents::default();
+        assert!(taken_in_whole(&mut journal, &given(&[("core.md", &fits)])).unwrap().1.is_empty());
+        assert_eq!(text(&journal, "core.md"), fits);
+        // Neither alone nor added to what is there.
+        for mut journal in [Documents::default(), journal] {
+            let before = text(&journal, "core.md");
+            let (done, divided) = taken_in_whole(&mut journal, &given(&[("core.md", &over)])).unwrap();
+            assert_eq!((text(&journal, "core.md"), divided), (before, vec![over.clone()]));
+            assert!(text(&journal, "reference/context.md").contains(over.trim_end()));
+            assert!(done.notes[0].contains("core.md has 3072 bytes"), "{done:?}");
+        }
+    }
+
+    #[test]
+    fn where_a_line_would_be_lost_nothing_is_taken() {
+        // Both are today's log, and the first is so short that it looks like a new one.
+        let files = given(&[
+            ("sessions/current.md", "**08:00** - Rose.\n"),
+            ("sessions/today.md", "# Session Log: 2026-02-07\n\n**09:00** - Dug.\n"),
+        ]);
+        let refusal = taken_in_whole(&mut Documents::default(), &files).unwrap_err();
+        assert_eq!(refusal.code, "lost");
+        assert!(refusal.message.starts_with("1 lines of sessions/current.md"), "{}", refusal.message);
     }
 }
