@@ -8,7 +8,7 @@
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
 
@@ -42,12 +42,14 @@ pub(super) struct JournalFiles {
     root: PathBuf,
     /// Who may read and write the files besides the daemon's user.
     group: Option<Gid>,
+    /// The directories above that the group has to come through, the outermost first: the daemon's own ones.
+    above: Vec<PathBuf>,
     writing: Mutex<()>,
 }
 
 impl JournalFiles {
-    pub fn new(root: PathBuf, group: Option<Gid>) -> Self {
-        Self { root, group, writing: Mutex::default() }
+    pub fn new(root: PathBuf, group: Option<Gid>, above: Vec<PathBuf>) -> Self {
+        Self { root, group, above, writing: Mutex::default() }
     }
 
     pub fn root(&self) -> &Path {
@@ -56,6 +58,13 @@ impl JournalFiles {
 
     /// Makes the directories.
     pub fn prepare(&self) -> io::Result<()> {
+        if let Some(group) = self.group {
+            for above in &self.above {
+                DirBuilder::new().recursive(true).mode(0o700).create(above)?;
+                // What can't be opened is somebody else's; `closed` says so.
+                drop(let_through(above, group));
+            }
+        }
         let mode = if self.group.is_some() { 0o2770 } else { 0o700 };
         for directory in std::iter::once("").chain(DIRECTORIES) {
             let path = self.root.join(directory);
@@ -71,6 +80,18 @@ impl JournalFiles {
             nix::unistd::fchown(opened.as_fd(), None, Some(group)).map_err(io::Error::from)?;
         }
         opened.set_permissions(Permissions::from_mode(mode))
+    }
+
+    /// The first directory on the way to the files through which members of the group can't come. `None`: they get to the
+    /// files, or no group was given.
+    pub fn closed(&self) -> Option<PathBuf> {
+        let group = self.group?;
+        let way = fs::canonicalize(&self.root).unwrap_or_else(|_| self.root.clone());
+        let mut way: Vec<&Path> = way.ancestors().collect();
+        way.reverse();
+        way.into_iter()
+            .find(|path| !fs::metadata(path).is_ok_and(|about| lets_through(&about, group)))
+            .map(Path::to_owned)
     }
 
     fn path(&self, file: &FileName) -> PathBuf {
@@ -263,6 +284,25 @@ fn directory_at(path: &Path) -> io::Result<File> {
     opened.map_err(|e| io::Error::new(e.kind(), format!("{} is no directory: {e}", path.display())))
 }
 
+/// Whether members of the group come through a directory.
+fn lets_through(about: &fs::Metadata, group: Gid) -> bool {
+    let mode = about.mode();
+    if about.gid() == group.as_raw() { mode & 0o010 != 0 } else { mode & 0o001 != 0 }
+}
+
+/// Lets a group through a directory of the daemon's user, and no further: its members see no names there. What another
+/// group may already do there stays as it is.
+fn let_through(path: &Path, group: Gid) -> io::Result<()> {
+    let opened = OpenOptions::new().read(true).custom_flags(nix::libc::O_DIRECTORY).open(path)?;
+    let about = opened.metadata()?;
+    let is_anothers = about.gid() != group.as_raw() && about.mode() & 0o070 != 0;
+    if lets_through(&about, group) || is_anothers || about.uid() != nix::unistd::geteuid().as_raw() {
+        return Ok(());
+    }
+    nix::unistd::fchown(opened.as_fd(), None, Some(group)).map_err(io::Error::from)?;
+    opened.set_permissions(Permissions::from_mode(about.mode() & 0o7777 | 0o010))
+}
+
 fn forget(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(e) if e.kind() != ErrorKind::NotFound => Err(e),
@@ -276,7 +316,7 @@ mod tests {
 
     fn files() -> (tempfile::TempDir, JournalFiles, FileName) {
         let dir = tempfile::tempdir().unwrap();
-        let files = JournalFiles::new(dir.path().join("journal"), None);
+        let files = JournalFiles::new(dir.path().join("journal"), None, Vec::new());
         files.prepare().unwrap();
         (dir, files, FileName::reference("decisions"))
     }
@@ -316,6 +356,48 @@ mod tests {
         assert_eq!(files.look(&file), OnDisk::Written);
         assert!(files.write(&file, Some("two\n")).unwrap());
         assert!(!next.exists() && fs::read_to_string(written).unwrap() == "two\n");
+    }
+
+    /// With a group that is not the daemon's own where the test may give it, and as one of its members where it may be one.
+    #[test]
+    fn members_of_the_group_come_to_the_files_and_see_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::set_permissions(dir.path(), Permissions::from_mode(0o711)).unwrap();
+        let is_root = nix::unistd::geteuid().is_root();
+        let group = if is_root { Gid::from_raw(54321) } else { nix::unistd::getegid() };
+        let top = dir.path().join("journals");
+        let tenant = top.join("home");
+        let files = JournalFiles::new(tenant.join("general"), Some(group), vec![top.clone(), tenant.clone()]);
+        files.prepare().unwrap();
+        let file = FileName::reference("ideas");
+        files.write(&file, Some("a pond\n")).unwrap();
+        let about = |path: &Path| fs::metadata(path).map(|about| (about.mode() & 0o7777, about.gid())).unwrap();
+        let of = group.as_raw();
+        assert_eq!((about(&top), about(&tenant)), ((0o710, of), (0o710, of)));
+        assert_eq!((about(files.root()), about(&files.path(&file))), ((0o2770, of), (0o660, of)));
+        assert_eq!(about(&files.root().join(WRITTEN)).0, 0o700);
+        // Above it may be closed where the test runs, but nothing of its own is.
+        let closed = files.closed();
+        assert!(closed.as_ref().is_none_or(|path| !path.starts_with(dir.path())), "{closed:?}");
+        if is_root && closed.is_none() {
+            use std::os::unix::process::CommandExt;
+            let read = |what: &str, path: &Path, gid: u32| {
+                let done = std::process::Command::new(what).arg(path).uid(65534).gid(gid).output().unwrap();
+                done.status.success().then(|| String::from_utf8(done.stdout).unwrap())
+            };
+            assert_eq!(read("cat", &files.path(&file), of).as_deref(), Some("a pond\n"));
+            assert_eq!(read("cat", &files.path(&file), 65534), None, "nobody else does");
+            assert_eq!(read("ls", &top, of), None, "no names");
+        }
+        // What is closed is named, and what another group may do stays.
+        fs::set_permissions(&tenant, Permissions::from_mode(0o700)).unwrap();
+        if closed.is_none() {
+            assert_eq!(files.closed().as_deref(), Some(tenant.canonicalize().unwrap().as_path()));
+        }
+        files.prepare().unwrap();
+        assert_eq!(about(&tenant).0, 0o710);
+        let other = JournalFiles::new(tenant.join("general"), None, vec![top.clone()]);
+        assert_eq!(other.closed(), None);
     }
 
     #[test]

@@ -137,8 +137,9 @@ impl Journals {
             .await?;
         self.look(tenant).await?;
         let (edited, strange) = self.edited(tenant).await;
-        let readable = strange.is_empty();
-        findings.extend(strange);
+        let closed = self.closed(tenant).await;
+        let readable = strange.is_empty() && closed.is_none();
+        findings.extend(strange.into_iter().chain(closed));
         findings.extend(
             edited.iter().map(|file| format!("{file} was edited: `butlerd journal accept` shows how and takes it in.")),
         );

@@ -48,6 +48,8 @@ pub(super) struct Journals {
     pub sessions: ModuleSessions,
     /// `<dir>` of the files of all tenants.
     root: PathBuf,
+    /// They lie in the data directory, which only the daemon's user may enter.
+    in_data_dir: bool,
     group: Option<Gid>,
     /// A session of this process divides a file just now.
     pub dividing: AtomicBool,
@@ -64,6 +66,7 @@ impl Journals {
             clock: cx.clock.clone(),
             conversation: cx.conversation.clone(),
             sessions: cx.sessions.clone(),
+            in_data_dir: root.starts_with(&cx.data_dir),
             root,
             group,
             dividing: AtomicBool::new(false),
@@ -94,9 +97,31 @@ impl Journals {
         let mut files = self.files.lock().unwrap_or_else(|e| e.into_inner());
         let name = tenant.as_str().to_owned();
         let made = files.entry(name).or_insert_with_key(|name| {
-            Arc::new(JournalFiles::new(self.root.join(name).join(self.butler.as_str()), self.group))
+            let below = self.root.join(name);
+            // Nobody is let into the data directory.
+            let above = if self.in_data_dir { Vec::new() } else { vec![self.root.clone(), below.clone()] };
+            Arc::new(JournalFiles::new(below.join(self.butler.as_str()), self.group, above))
         });
         made.clone()
+    }
+
+    /// Why members of the group of the settings can't come to the files, and what to do about it.
+    pub async fn closed(&self, tenant: &TenantId) -> Option<String> {
+        let group = self.settings.group.as_deref()?;
+        let on_disk = self.files(tenant);
+        let closed = blocking(move || on_disk.closed()).await?;
+        let closed = closed.display();
+        Some(match self.in_data_dir {
+            true => format!(
+                "Members of the group {group} can't come to the files: they lie in the data directory, which is the daemon's \
+                 user's alone ({closed} is closed). Set `dir` in [modules.journal] to a directory outside of it that the daemon's \
+                 user owns, such as /srv/butlerd-journal, and reload."
+            ),
+            false => format!(
+                "Members of the group {group} can't come to the files, because {closed} lets them not through. Let them: chgrp \
+                 {group} {closed} && chmod g+x {closed}. Or set `dir` in [modules.journal] to another directory."
+            ),
+        })
     }
 
     /// Changes the journal as the daemon: `change` makes the next state out of the one that is committed, which nobody

@@ -71,7 +71,8 @@ struct Settings {
     /// Whether there is a journal.
     #[schemars(extend("default" = true))]
     enabled: bool,
-    /// Where its files are, below that by tenant and butler; if not set, `journal` in the data directory.
+    /// Where its files are, below that by tenant and butler; if not set, `journal` in the data directory, where nobody but
+    /// the daemon's user comes to them.
     dir: Option<PathBuf>,
     /// Who accepts edits of the files: `accept` waits for `butlerd journal accept`, `trust` takes them in as they are found.
     #[schemars(extend("default" = "accept"))]
@@ -89,8 +90,8 @@ struct Settings {
     /// `journal-<butler>.sock`) in the service's runtime directory (`$RUNTIME_DIRECTORY`), else in `run` of the data
     /// directory.
     socket: Option<PathBuf>,
-    /// The group whose members may open the socket and read and edit the files, besides the user that the daemon runs
-    /// as.
+    /// The group whose members may open the socket and, if `dir` lies outside of the data directory, read and edit the
+    /// files, besides the user that the daemon runs as.
     group: Option<String>,
 }
 

@@ -86,10 +86,11 @@ impl JournalAnswers {
         if peer != own && self.journals.settings.group.is_none() {
             notes.push(
                 "The files belong to the daemon's user. To read and edit them as yourself, set `group` in [modules.journal] to \
-                 a group of yours and reload."
+                 a group of yours and `dir` to a directory outside of the data directory, and reload."
                     .to_owned(),
             );
         }
+        notes.extend(self.journals.closed(tenant).await);
         Ok(Initialized { dir, directories: DIRECTORIES.map(str::to_owned).into(), created, skipped, notes })
     }
 
