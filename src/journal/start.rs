@@ -175,7 +175,7 @@ mod tests {
     fn the_newest_are_told_where_not_all_fit() {
         let conversations = (0..30).map(|n| (n, format!("{n} {}", "x".repeat(900)))).collect();
         let rest = assemble(&Material { conversations, ..Material::default() }, CHARACTERS).rest().unwrap();
-        assert!(rest.starts_with("[Recent Conversations] (id 20 ~ 29)\n20 "), "{}", &rest[..60]);
+        assert!(rest.starts_with("[Recent Conversations] (id 19 ~ 29)\n19 "), "{}", &rest[..60]);
         assert!(rest.lines().last().unwrap().starts_with("29 "));
     }
 
