@@ -357,7 +357,7 @@ mod tests {
     #[test]
     fn what_is_counted_closely_costs_that() {
         let block = Part::Block { text: "x".repeat(900), closed: false, cost: Some(100) };
-        let packed = pack(&[block.clone()], 100, 100, Measure::Tokens);
+        let packed = pack(std::slice::from_ref(&block), 100, 100, Measure::Tokens);
         assert_eq!(packed, [Packed { part: Some(block.clone()), cost: 100, cut: false }]);
         let packed = pack(&[block, Part::lines("a\nb")], 99, 99, Measure::Tokens);
         assert!(packed[0].part.is_none() && packed[0].cut && !packed[1].cut, "{packed:?}");

@@ -69,6 +69,8 @@ async fn what_was_said_is_worked_in_and_the_next_session_knows_it() {
     let prompts = sync_prompts(&model);
     assert_eq!(prompts.len(), 1, "{prompts:#?}");
     let prompt = &prompts[0];
+    assert!(prompt.contains(journal::GUIDELINES), "{prompt}");
+    assert_eq!(journal::GUIDELINES.matches(". **").count(), 7, "the seven guidelines");
     let made = household.told::<Vec<Checkpoint>>(Op::Checkpoints { most: 10, before: None });
     assert_eq!((made.len(), made[0].start_id, made[0].summary.as_str()), (1, first, SUMMARY), "{made:?}");
     assert!((31..=36).contains(&made[0].count), "{made:?}");

@@ -71,13 +71,14 @@ impl Job for JournalJob {
             true => sql::tenants(&mut call.db.every_tenant().await?, self.journals.schema()).await?,
             false => vec![call.tenant.clone()],
         };
-        let mut said = Vec::new();
+        let (mut said, mut left_to_do) = (Vec::new(), false);
         for tenant in &tenants {
             said.push(match self.what {
                 What::Sync => self.journals.sync(&call, tenant).await.or_else(waits)?,
                 What::Rotate => self.journals.rotate(tenant, "butlerd").await.map_err(failure)?.join("; "),
                 What::Check => {
                     let checked = self.journals.check(tenant).await.map_err(failure)?;
+                    left_to_do |= !checked.ok;
                     match checked.findings.is_empty() {
                         true => "All files are there and within their budgets".to_owned(),
                         false => checked.findings.join(" "),
@@ -86,7 +87,11 @@ impl Job for JournalJob {
             });
         }
         said.dedup();
-        Ok(said.join("; "))
+        match left_to_do {
+            // A run that failed is told to the owner; what is left to do would else be seen by nobody.
+            true => Err(JobFailure::Failed(said.join("; "))),
+            false => Ok(said.join("; ")),
+        }
     }
 }
 
