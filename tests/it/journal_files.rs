@@ -259,3 +259,44 @@ async fn nobody_else_may_read_the_files_and_trusted_edits_are_taken_as_they_are_
     let socket = fs::metadata(household.data().join("run/journal.sock")).expect("the socket");
     assert_eq!(socket.permissions().mode() & 0o777, 0o600);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_weekly_check_leaves_to_do_is_a_failed_run() {
+    let household = Household::new();
+    let _daemon = household.start().await;
+    household.journal_begun().await;
+    let db = household.rows().await;
+    let run = || {
+        let args = ["schedule", "run", "memory-integrity", "--butler", GENERAL];
+        tokio::task::block_in_place(|| household.cli(&args))
+    };
+    let (code, out, err) = run();
+    assert_eq!(code, 0, "all is well: {out}{err}");
+    edit(&household, "reference/ideas.md", |text| format!("{text}\n### A pond\nWith frogs.\n"));
+    run();
+    // The owner is told of runs that failed, with their reason.
+    let sql = "SELECT r.state, coalesce(r.reason, '') FROM general.schedule_runs r
+               JOIN general.scheduled_tasks t ON t.id = r.task_id
+               WHERE t.name = 'memory-integrity' ORDER BY r.finished_at DESC LIMIT 1";
+    eventually("the run is over", || async {
+        let row = db.query_one(sql, &[]).await.map_err(|e| e.to_string())?;
+        let (state, reason) = (row.get::<_, String>(0), row.get::<_, String>(1));
+        match state == "failed" && reason.contains("reference/ideas.md was edited") {
+            true => Ok(()),
+            false => Err(format!("{state}: {reason}")),
+        }
+    })
+    .await;
+}
+
+#[test]
+fn of_the_shipped_butlers_general_alone_has_a_journal() {
+    let roster = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("roster");
+    let has = |dir: &std::path::Path| {
+        fs::read_to_string(dir.join("butler.toml"))
+            .is_ok_and(|text| text.lines().any(|line| line == "[modules.journal]"))
+    };
+    let all = fs::read_dir(roster).expect("the roster").flatten().map(|entry| entry.path());
+    let names: Vec<_> = all.filter(|dir| has(dir)).filter_map(|dir| Some(dir.file_name()?.to_owned())).collect();
+    assert_eq!(names, [GENERAL]);
+}
