@@ -89,9 +89,9 @@ const UNDOABLE: &str = "
         SELECT txid, tx_at, butler, 'things', jsonb_build_object('id', n * 10 + part), '{}', 'owner'
         FROM done, generate_series(0, n % 3) part WHERE NOT (called AND by_tool);
     INSERT INTO shared.row_changes (txid, tx_at, schema, table_name, key, after, tenant_id)
-        SELECT '6000000'::xid8, now() - interval '12 hours', 'health', 'things', '{}', '{}', 'neighbour'
+        SELECT '6000000'::xid8, now() - interval '12 hours', 'health', 'things', '{}'::jsonb, '{}'::jsonb, 'neighbour'
         UNION ALL
-        SELECT '6000001'::xid8, now() - interval '11 hours', 'finance', 'things', jsonb_build_object('id', n), '{}', 'owner'
+        SELECT '6000001'::xid8, now() - interval '11 hours', 'finance', 'things', jsonb_build_object('id', n), '{}'::jsonb, 'owner'
         FROM generate_series(1, 5000) n;
 ";
 
