@@ -163,7 +163,7 @@ fn undoable_sql(schema: &str) -> String {
     let (first, older) = (next("$3, $4::text::xid8"), next("k.tx_at, k.txid"));
     format!(
         "WITH RECURSIVE kept AS (
-             SELECT f.tx_at, f.txid, 1 AS nth FROM ({first}) f
+             SELECT f.tx_at, f.txid, 1::bigint AS nth FROM ({first}) f
              UNION ALL
              SELECT o.tx_at, o.txid, k.nth + 1 FROM kept k, LATERAL ({older}) o WHERE k.nth < $5),
          places AS (
