@@ -63,6 +63,7 @@ pub const ADDRESSES: &[&str] = &[
     "/council/{question}",
     "/journal",
     "/journal/general",
+    "/journal/general/checkpoints",
     "/journal/general/file?name=core.md",
     "/projects",
     "/projects/workshop/{project}",

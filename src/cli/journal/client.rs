@@ -78,7 +78,7 @@ pub enum JournalError {
     NoEdit { file: String },
     #[error("nobody can be asked here, because standard input is not a terminal")]
     NobodyToAsk,
-    #[error("{file} lost or changed {lines} of its lines, and a log only grows; nothing was taken in")]
+    #[error("the log {file} lost or changed {lines} of its lines, and a log only grows; nothing was taken in")]
     LogLines { file: String, lines: usize },
 }
 
