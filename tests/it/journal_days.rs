@@ -118,13 +118,22 @@ impl Days {
         eventually(&format!("the turn to {next}"), || async {
             let today = std::fs::read_to_string(self.household.journal_path("sessions/today.md")).unwrap_or_default();
             if !today.starts_with(&wanted) {
-                return Err(today);
+                return Err(format!("{today}\n{}", self.runs().await));
             }
             let sql = "SELECT count(*) FROM general.schedule_runs WHERE state IN ('due', 'running')";
             let open: i64 = self.db.query_one(sql, &[]).await.expect("the runs").get(0);
             if open == 0 { Ok(()) } else { Err(format!("{open} runs are open")) }
         })
         .await;
+    }
+
+    /// The butler's newest runs, for whoever reads why a night did not end.
+    async fn runs(&self) -> String {
+        let sql = "SELECT string_agg(line, E'\\n') FROM (
+                       SELECT t.name || ' ' || to_jsonb(r)::text AS line FROM general.schedule_runs r
+                       JOIN general.scheduled_tasks t ON t.id = r.task_id ORDER BY r.created_at DESC LIMIT 6) newest";
+        let row = self.db.query_one(sql, &[]).await;
+        row.map_or_else(|e| format!("{e}"), |row| row.get::<_, Option<String>>(0).unwrap_or_default())
     }
 
     /// Starts again, maybe to die.
