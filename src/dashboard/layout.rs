@@ -82,7 +82,8 @@ pub(super) fn page(visit: &Visit, view: View) -> Markup {
                 @if view.plots { script src=(assets::PLOT.href()) defer {} }
                 script src=(assets::PAGE.href()) defer {}
             }
-            body {
+            // Plots draw their times in the zone in which the rest of the page tells them.
+            body data-zone=[visit.now.zone.iana_name()] {
                 a.skip href="#main" { "To the content" }
                 header.top {
                     a.brand href="/" { "butlerd" }

@@ -150,6 +150,7 @@
 
   // Plots that one can point at, in the place of those that the daemon drew.
   const drawn = new Map();
+  const zone = document.body.dataset.zone;
   const plots = () => {
     if (!window.uPlot) return;
     const css = getComputedStyle(document.documentElement);
@@ -167,8 +168,9 @@
       figure.querySelector("svg").replaceWith(box);
       const draw = new uPlot({
         width: Math.max(200, figure.clientWidth), height: 200, cursor: { points: { size: 6 } },
+        tzDate: (at) => (zone ? uPlot.tzDate(new Date(at * 1000), zone) : new Date(at * 1000)),
         scales: { x: { time: !!data.times } }, axes: [{ ...axis, ...scale }, { ...axis, size: 60 }],
-        series: [{ label: "", value: (_, n) => (n == null ? "" : data.times ? new Date(n * 1000).toLocaleString() : data.labels[n]) },
+        series: [{ label: "", value: (_, n) => (n == null ? "" : data.times ? new Date(n * 1000).toLocaleString(undefined, { timeZone: zone }) : data.labels[n]) },
           ...data.series.map((s, n) => ({ label: s.name, stroke: ink(n), fill: data.bars ? ink(n) : undefined, width: 2,
             points: { show: x.length < 60 }, ...bars, value: (_, v) => (v == null ? "–" : `${v} ${data.unit}`) }))],
       }, [x, ...data.series.map((s) => s.values)], box);
