@@ -1,6 +1,6 @@
 //! What waits for a person's word: shown whole, decided on with one press.
 
-use admin::calls::ApprovalsApiServer;
+use admin::calls::{ApprovalsApiServer, WorkApiServer};
 use admin::{ActionPage, NewStandingRule};
 use approvals::{Action, RiskTier, Rule, Status};
 use maud::{Markup, html};
@@ -75,15 +75,18 @@ pub(super) fn risk(action: &Action) -> Markup {
 
 pub(super) async fn one(visit: &Visit) -> Answer {
     let shown = visit.calls.approvals_show(&visit.ext, visit.parsed(0)?, None).await?;
+    let tools = visit.calls.tool_list(&visit.ext, shown.action.butler.clone()).await.unwrap_or_default();
+    let does = tools.iter().find(|tool| tool.name == shown.action.tool_name).map(|tool| tool.description.as_str());
     let body = html! {
         (crumbs(&[("Approvals", "/approvals")]))
-        (whole(visit, &shown))
+        (whole(visit, &shown, does))
     };
     Ok(View::new(format!("{} wants to call {}", shown.action.butler, line(&shown.action.tool_name, 60)), body).into())
 }
 
 /// All that is to be seen of a call before it is decided on: every page, none cut.
-fn whole(visit: &Visit, shown: &ActionPage) -> Markup {
+/// `does`: the tool's own description, where its butler has it just now.
+fn whole(visit: &Visit, shown: &ActionPage, does: Option<&str>) -> Markup {
     let action = &shown.action;
     let waits = action.status == Status::Pending;
     html! {
@@ -93,6 +96,7 @@ fn whole(visit: &Visit, shown: &ActionPage) -> Markup {
             @if let Some(proposal) = action.proposal.filter(|_| waits) {
                 " " a href={ "/approvals/proposals/" (proposal) } { "All that was asked for together" }
             } }
+        @if let Some(does) = does { p { "What the tool does, as it describes itself: " (line(does, 600)) } }
         (exact(shown))
         p { "Asked for in " a href={ "/sessions/" (action.session_id) } { "this session" } "."
             @for source in &action.sources {
