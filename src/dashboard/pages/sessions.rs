@@ -107,6 +107,7 @@ fn facts(visit: &Visit, detail: &SessionDetail) -> Markup {
         dt { "Cost" } dd { (money(row.cost_usd)) }
         dt { "Because of" } dd { (line(&row.trigger_source, 80)) " (" a href={ "/trace/" (row.request_id) } { "request " (id(&row.request_id)) } ")" }
         @if let Some(parent) = row.parent_session_id { dt { "Came of" } dd { a href={ "/sessions/" (parent) } { "session " (id(&parent)) } } }
+        dt { "Led to" } dd { a href={ "/trace/" (row.id) } { "what came of it" } ", trace " code { (line(&row.trace_id, 40)) } }
         dt { "Trust" } dd { (row.trust) @if let Some(at) = row.exposed_at { ", lowered " (visit.now.when(at)) " by what it read" } }
         @if !row.audience.is_empty() { dt { "May learn it" } dd { "besides the household: " (line(&row.audience.join(", "), 300)) } }
         dt { "Memory" } dd { a href={ "/memory/told/" (row.id) } { "what it was told" } }
