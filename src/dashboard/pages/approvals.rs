@@ -6,6 +6,7 @@ use approvals::{Action, RiskTier, Rule, Status};
 use maud::{Markup, html};
 use uuid::Uuid;
 
+use super::conversations::before;
 use crate::parts::{Tone, badge, crumbs, empty, line, note, toned};
 use crate::reply::{Answer, Did, PageError, Reply, View};
 use crate::route::{Route, get, post};
@@ -24,7 +25,9 @@ const SHOWN: u32 = 100;
 async fn list(visit: &Visit) -> Answer {
     let all = visit.query.ticked("all");
     let status = (!all).then(|| Status::Pending.as_str().to_owned());
-    let actions = visit.calls.approvals_list(&visit.ext, None, status, Some(SHOWN)).await?;
+    let from: Option<Uuid> = before(visit)?;
+    let actions = visit.calls.approvals_before(&visit.ext, None, status, from, Some(SHOWN)).await?;
+    let older = actions.last().filter(|_| actions.len() >= SHOWN as usize).map(|action| action.id);
     let rules = visit.calls.approvals_rules(&visit.ext, false).await?;
     let body = html! {
         p.tabs {
@@ -35,11 +38,15 @@ async fn list(visit: &Visit) -> Answer {
             (empty(if all { "No call ever waited for you." } else { "Nothing waits for you." }))
         }
         ul.cards { @for action in &actions { li { (brief(visit, action)) (together(&actions, action)) } } }
+        @if let Some(older) = older {
+            p { a rel="next" href={ "/approvals?" @if all { "all=1&" } "before=" (older) } { "Older" } }
+        }
         h2 { "Standing rules" }
         @if rules.is_empty() { (empty("No rule lets anything through without asking.")) }
         ul.cards { @for rule in &rules { li { (rule_card(visit, rule)) } } }
     };
-    Ok(View::new("Approvals", body).live("house").into())
+    let view = View::new("Approvals", body);
+    Ok(if from.is_none() { view.live("house").into() } else { view.into() })
 }
 
 /// The way to decide at once on all that one message asks for.
