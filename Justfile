@@ -95,8 +95,8 @@ bench-recall file=env('BUTLERD_EVAL_DATA', ''):
 # (`DAV_DAYS`, `DAV_SEED`), 1,000 reloads of a butler with 20,000 memories, 10,000 days of schedules, a thousand sessions that
 # misbehave. `STORM_MESSAGES`, `STORM_KILLS`, `NOTIFIES`, `NOTIFY_KILLS` and `STORM_SEED` change the numbers; `STORM_TELL=1`
 # shows the progress.
-# Each flood for 8 minutes, with the promised times (`FLOOD_SECONDS`); the generators of attacks, of harmless requests and
-# of lattice programs (`BUTLERD_TEST_CASES`, `BUTLERD_TEST_PROGRAMS`).
+# Each flood for 8 minutes, with the promised times (`FLOOD_SECONDS`); the generators of attacks and of
+# lattice programs (`BUTLERD_TEST_CASES`, `BUTLERD_TEST_PROGRAMS`).
 # Run for about three hours what `cargo test` does for seconds.
 soak:
     STORM_MESSAGES=${STORM_MESSAGES:-10000} STORM_KILLS=${STORM_KILLS:-50} cargo test --test it inbound_storm -- --nocapture

@@ -266,8 +266,8 @@ fn update_series(object: &mut Object, change: &Change, now: Timestamp, home: &Ti
 /// A rule that names its days, and exceptions of whole days or of times, don't go along with every move: guessed wrong, what
 /// was taken away would be back.
 fn series_may_move(object: &Object, rule: &Rule, (old, new): (&When, &When)) -> Result<(), CalendarError> {
-    let days = rule.month_days.iter().chain(&rule.year_days).chain(&rule.weeks).chain(&rule.months);
-    let named = !rule.days.is_empty() || days.chain(&rule.hours).next().is_some();
+    let numbers = rule.month_days.iter().chain(&rule.year_days).chain(&rule.weeks).chain(&rule.months);
+    let named = !rule.days.is_empty() || numbers.chain(&rule.hours).next().is_some();
     if named && old.local() != new.local() {
         let why = "it names its own days or hours, so it would not follow the new start; give the new rule as well";
         return Err(CalendarError::rule(&rule.text, why));

@@ -111,6 +111,7 @@ macro_rules! episode_columns {
     };
 }
 
+// Each scan names the ids itself: a join that read a whole table first would have looked at others' memories too.
 const ROWS: &str = concat!(
     "SELECT ",
     fact_columns!(),
@@ -125,7 +126,7 @@ const ROWS: &str = concat!(
          (confidence * exp(-decay_rate * greatest(0, extract(epoch FROM $2::timestamptz - last_confirmed_at)::float8) / 86400))::real,
          NULL, NULL, NULL, 'global', entity_id, object_entity_id, NULL, butler, NULL, 'normal', trust
      FROM shared.memory_catalog WHERE memory_id = ANY($1) AND live
-       AND NOT EXISTS (SELECT 1 FROM memory_facts f WHERE f.id = memory_id)"
+       AND memory_id <> ALL (ARRAY(SELECT id FROM memory_facts WHERE id = ANY($1)))"
 );
 
 /// What is known of the owner themselves, believed at least so far, the most important first.
