@@ -218,7 +218,12 @@ async fn killed_at(point: &str) {
     let client = household.owner().await;
     eventually(&format!("{point}: it is consolidated"), || async {
         let standing = standing(&client, id).await;
-        if standing == ("consolidated".to_owned(), 0, false) { Ok(()) } else { Err(format!("{standing:?}")) }
+        if standing == ("consolidated".to_owned(), 0, false) {
+            return Ok(());
+        }
+        let sql = "SELECT coalesce(json_agg(r)::text, 'none') FROM tally.schedule_runs r";
+        let runs: String = client.query_one(sql, &[]).await.map_err(|e| e.to_string())?.get(0);
+        Err(format!("{standing:?}; the runs: {runs}"))
     })
     .await;
     household.at_rest(point).await;
@@ -240,6 +245,31 @@ async fn killed_while_it_consolidates_it_does_all_of_it_once() {
     for point in ["memory.claimed", "memory.thought", "memory.before_settle"] {
         killed_at(point).await;
     }
+}
+
+/// A claim passes over locked rows, and the next run may be a day away.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_episode_that_is_locked_for_a_moment_is_consolidated_all_the_same() {
+    let model = learning_model(&[("chamomile", json!({"new_facts": [], "new_rules": []}))]).await;
+    let household = remembering(Household::with_model(&model), "");
+    let _daemon = household.start().await;
+    let (client, mut other) = (household.owner().await, household.owner().await);
+    let id = episode(&client, "owner", "Asked: I like chamomile.").await;
+    let lock = other.transaction().await.expect("a transaction");
+    lock.execute("SELECT 1 FROM tally.memory_episodes WHERE id = $1 FOR NO KEY UPDATE", &[&id]).await.expect("a lock");
+    let same = Household::again(&household, "LC_ALL", "C");
+    let ran = tokio::task::spawn_blocking(move || run(&same, "memory-consolidation"));
+    eventually("the locked episode is looked for", || async {
+        let sql = "SELECT count(*) FROM pg_stat_activity
+                   WHERE pid <> pg_backend_pid() AND query LIKE 'SELECT count(*) AS waiting FROM \"tally\".memory_episodes%'";
+        let n: i64 = client.query_one(sql, &[]).await.map_err(|e| e.to_string())?.get(0);
+        if n > 0 { Ok(()) } else { Err("no run counts what waits".to_owned()) }
+    })
+    .await;
+    lock.rollback().await.expect("the lock is let go");
+    let ran = ran.await.expect("its end");
+    assert!(said(&ran).starts_with("1 session over 1 episode"), "{ran}");
+    assert_eq!(standing(&client, id).await, ("consolidated".to_owned(), 0, false));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

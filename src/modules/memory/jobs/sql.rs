@@ -1,6 +1,7 @@
 //! The episodes that wait for consolidation: claimed under a lease, settled or given back by the claim that holds them.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio_postgres::Row;
@@ -17,6 +18,12 @@ const QUEUE: &str = "consolidation";
 pub(super) const TRIES: i32 = 5;
 /// Between the first failure and the next try, in seconds; doubled each time.
 const AGAIN_SECONDS: f64 = 60.0;
+
+/// Which episodes nobody holds and whose time has come.
+const DUE: &str = "available_at <= clock_timestamp() AND (lease_until IS NULL OR lease_until < clock_timestamp())";
+/// How often episodes that are locked for a moment are looked for again, and how long after the last time.
+const LOOKS: u32 = 40;
+const NEXT_LOOK: Duration = Duration::from_millis(50);
 
 /// An episode that this run holds.
 #[derive(Clone, Debug)]
@@ -80,10 +87,14 @@ impl<'a> Episodes<'a> {
 
     /// How many wait, those of a later time included.
     pub async fn waiting(&self) -> Result<i64, StoreError> {
+        self.count_where("true").await
+    }
+
+    async fn count_where(&self, due: &str) -> Result<i64, StoreError> {
         let QueueTable { table, open, .. } = &self.table;
         let sql = format!(
             "SELECT count(*) AS waiting FROM {table}
-             WHERE {open} AND forgotten_at IS NULL AND ($1 = 'owner' OR tenant_id = $1)"
+             WHERE {open} AND forgotten_at IS NULL AND ($1 = 'owner' OR tenant_id = $1) AND {due}"
         );
         let mut lease = self.db.every_tenant().await?;
         let rows = lease.read(&sql, &[&self.tenant.as_str()]).await.map_err(failed("counting episodes"))?;
@@ -92,15 +103,26 @@ impl<'a> Episodes<'a> {
 
     /// Claims at most `most`, the oldest of each group before the second oldest of any.
     pub async fn claim(&self, most: u32) -> Result<Vec<Episode>, StoreError> {
+        // A claim passes over what another transaction has locked, such as one that writes embeddings. The next run may
+        // be a day away, so this one looks again.
+        for _ in 0..LOOKS {
+            let claimed = self.claim_unlocked(most).await?;
+            if !claimed.is_empty() || self.count_where(DUE).await? == 0 {
+                return Ok(claimed);
+            }
+            tokio::time::sleep(NEXT_LOOK).await;
+        }
+        Ok(Vec::new())
+    }
+
+    async fn claim_unlocked(&self, most: u32) -> Result<Vec<Episode>, StoreError> {
         let QueueTable { table, open, .. } = &self.table;
         let in_turn = format!(
             "AND n.forgotten_at IS NULL
              AND n.id IN (SELECT t.id FROM (
                      SELECT id, row_number() OVER (PARTITION BY tenant_id, trust = 'stranger', scope ORDER BY seq) AS turn
                      FROM {table}
-                     WHERE {open} AND forgotten_at IS NULL AND ($6 = 'owner' OR tenant_id = $6)
-                       AND available_at <= clock_timestamp()
-                       AND (lease_until IS NULL OR lease_until < clock_timestamp())) t
+                     WHERE {open} AND forgotten_at IS NULL AND ($6 = 'owner' OR tenant_id = $6) AND {DUE}) t
                  ORDER BY t.turn, t.id LIMIT $5)"
         );
         let in_turn = Also { sql: &in_turn, params: &[&self.tenant.as_str()] };
