@@ -260,6 +260,27 @@ async fn nobody_else_may_read_the_files_and_trusted_edits_are_taken_as_they_are_
     assert_eq!(socket.permissions().mode() & 0o777, 0o600);
 }
 
+/// One looks at the rows, another one changes them and writes the file, and the first one must not write what it saw.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn whoever_looked_earlier_puts_no_older_text_over_a_newer_one() {
+    let household = Household::new();
+    let daemon = household.start().await;
+    household.journal_begun().await;
+    let db = household.rows().await;
+    for round in 0..25 {
+        let texts = (0..4).map(|n| json!({"text": format!("line {n} of round {round}")}));
+        let mcp = daemon.mcp(GENERAL);
+        let logs = futures_util::future::join_all(texts.map(|text| mcp.ok("journal_log", text)));
+        let looking = std::thread::scope(|scope| {
+            let lookers: Vec<_> = (0..3).map(|_| scope.spawn(|| household.told::<Checked>(Op::Check))).collect();
+            let logged = tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(logs));
+            lookers.into_iter().map(|looker| looker.join().expect("a look")).count() + logged.len()
+        });
+        assert_eq!(looking, 7);
+        household.rows_and_files_agree(&db, &format!("round {round}")).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_the_weekly_check_leaves_to_do_is_a_failed_run() {
     let household = Household::new();

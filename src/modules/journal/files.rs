@@ -10,7 +10,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use ::journal::file::{DIRECTORIES, FileName};
 use base::crash;
@@ -44,12 +44,15 @@ pub(super) struct JournalFiles {
     group: Option<Gid>,
     /// The directories above that the group has to come through, the outermost first: the daemon's own ones.
     above: Vec<PathBuf>,
+    /// Held from the look at the rows until the files are as they were there: one who looked earlier would else put an
+    /// older text over a newer one.
+    pub rendering: Arc<tokio::sync::Mutex<()>>,
     writing: Mutex<()>,
 }
 
 impl JournalFiles {
     pub fn new(root: PathBuf, group: Option<Gid>, above: Vec<PathBuf>) -> Self {
-        Self { root, group, above, writing: Mutex::default() }
+        Self { root, group, above, rendering: Arc::default(), writing: Mutex::default() }
     }
 
     pub fn root(&self) -> &Path {

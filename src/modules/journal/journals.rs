@@ -135,7 +135,7 @@ impl Journals {
         let mut lease = self.lease(tenant).await?;
         let mut tx = lease.begin().await.map_err(StoreError::query("beginning"))?;
         sql::lock(&mut tx, self.schema()).await?;
-        let before = self.load(tenant, Files::All).await?;
+        let before = sql::load_to_change(&mut tx, self.schema(), tenant).await?;
         let mut after = before.clone();
         let done = match change(&mut after) {
             Ok(done) => done,
@@ -150,36 +150,52 @@ impl Journals {
             crash::point("journal.applied");
         }
         tx.commit().await.map_err(StoreError::query("writing the journal"))?;
+        drop(lease);
         crash::point("journal.committed");
-        self.render(tenant, &after, touched(&before, &changes)).await;
+        self.render(tenant, touched(&before, &changes)).await;
         Ok(done)
     }
 
-    /// Writes files as the journal has them, as far as nobody edited them. What can't be written is in the log, and
-    /// tried again by the next look.
-    pub async fn render(&self, tenant: &TenantId, journal: &Documents, files: BTreeSet<FileName>) {
-        let texts: Vec<(FileName, Option<String>)> =
-            files.into_iter().map(|file| (file.clone(), journal.get(&file).map(Document::text))).collect();
+    /// Writes these files as the journal has them. What can't be written is in the log, and tried again by the next look.
+    pub async fn render(&self, tenant: &TenantId, files: BTreeSet<FileName>) {
+        if files.is_empty() {
+            return;
+        }
+        if let Err(e) = self.render_rows(tenant, Some(files)).await {
+            tracing::warn!(butler = %self.butler, error = %e, "the journal can't be read, so its files are as they were before the change");
+        }
+    }
+
+    /// Writes these files, or all, as the committed rows have them, as far as nobody edited them. Returns whether there is
+    /// a journal.
+    async fn render_rows(&self, tenant: &TenantId, only: Option<BTreeSet<FileName>>) -> Result<bool, JournalError> {
         let on_disk = self.files(tenant);
+        let rendering = on_disk.rendering.clone().lock_owned().await;
+        let journal = self.load(tenant, Files::All).await?;
+        if journal.iter().next().is_none() && only.is_none() {
+            return Ok(false);
+        }
         let written = blocking(move || {
+            // It goes on where its caller is gone, and so does the hold.
+            let _rendering = rendering;
+            let all = || journal.iter().map(|(file, _)| file.clone()).chain(on_disk.names()).collect();
             on_disk.prepare()?;
-            texts.iter().try_for_each(|(file, text)| on_disk.write(file, text.as_deref()).map(drop))
+            let files: BTreeSet<FileName> = only.unwrap_or_else(all);
+            files
+                .iter()
+                .try_for_each(|file| on_disk.write(file, journal.get(file).map(Document::text).as_deref()).map(drop))
         });
         if let Err(e) = written.await {
             tracing::warn!(butler = %self.butler, error = %e, "the journal's files can't be written; its rows are as they are to be");
         }
+        Ok(true)
     }
 
     /// Writes all files as the journal has them, and takes edits in where the settings say so.
     pub async fn look(&self, tenant: &TenantId) -> Result<(), JournalError> {
-        let journal = self.load(tenant, Files::All).await?;
-        let on_disk = self.files(tenant);
-        let mut names: BTreeSet<FileName> = journal.iter().map(|(file, _)| file.clone()).collect();
-        if names.is_empty() {
+        if !self.render_rows(tenant, None).await? {
             return Ok(());
         }
-        names.extend(blocking(move || on_disk.names()).await);
-        self.render(tenant, &journal, names).await;
         if self.settings.edits == super::Edits::Trust {
             let trust = self.trust_of_edits(tenant, false).await?;
             // Core memory waits where the edit may be made of others' words.
@@ -321,8 +337,7 @@ impl Journals {
             if let Err(e) = blocking(move || on_disk.accept(&name, &text)).await {
                 tracing::warn!(butler = %self.butler, error = %e, "an accepted edit can't be noted beside its file");
             }
-            let journal = self.load(tenant, Files::All).await?;
-            self.render(tenant, &journal, [file.clone()].into()).await;
+            self.render(tenant, [file.clone()].into()).await;
             accepted.conflicts.extend(conflicts.into_iter().map(|what| format!("{file}: {what}")));
             accepted.taken.push(file.to_string());
         }

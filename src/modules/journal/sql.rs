@@ -35,21 +35,35 @@ pub(super) async fn load(
     tenant: &TenantId,
     files: Files,
 ) -> Result<Documents, StoreError> {
-    let sql = format!(
+    let rows = lease.read(&sections(schema), &[&tenant.as_str(), &(files == Files::All)]).await;
+    Ok(documents(&rows.map_err(failed(READING))?))
+}
+
+/// The whole journal, within the transaction that changes it.
+pub(super) async fn load_to_change(tx: &mut Tx<'_>, schema: &str, tenant: &TenantId) -> Result<Documents, StoreError> {
+    let rows = tx.query(&sections(schema), &[&tenant.as_str(), &true]).await;
+    Ok(documents(&rows.map_err(failed(READING))?))
+}
+
+const READING: &str = "reading the journal";
+
+fn sections(schema: &str) -> String {
+    format!(
         "SELECT id, file, text, trust FROM \"{schema}\".journal_sections
          WHERE tenant_id = $1 AND ended IS NULL AND ($2 OR file = 'core.md' OR file LIKE 'reference/%')
          ORDER BY file, place, begun, id"
-    );
-    let rows =
-        lease.read(&sql, &[&tenant.as_str(), &(files == Files::All)]).await.map_err(failed("reading the journal"))?;
+    )
+}
+
+fn documents(rows: &[Row]) -> Documents {
     let mut documents: BTreeMap<FileName, Document> = BTreeMap::new();
-    for row in &rows {
+    for row in rows {
         // Nothing else is ever written.
         let Some(file) = FileName::read(row.get("file")) else { continue };
         let section = Section { id: row.get("id"), text: row.get("text"), trust: Trust::from_name(row.get("trust")) };
         documents.entry(file).or_default().sections.push(section);
     }
-    Ok(Documents::new(documents))
+    Documents::new(documents)
 }
 
 /// Who makes a step, and as how far it is believed where the daemon makes it.

@@ -253,7 +253,7 @@ async fn change(call: &ToolCall, journals: &Journals, op: &Op) -> Result<Value, 
     let step = Step::new(kind, &call.def.name, call.session(), trust);
     sql::apply_for(&mut tx, &step, &changes).await?;
     tx.commit().await?;
-    journals.render(tenant, &after, touched(&before, &changes)).await;
+    journals.render(tenant, touched(&before, &changes)).await;
     let (bytes, budget) = (after.text(&file).len(), file.budget());
     let note = (file.kind() == Kind::Core).then_some("Later sessions are told it from their start.");
     Ok(json!({"status": "kept", "file": file.as_str(), "bytes": bytes, "budget": budget, "note": note}))
@@ -297,7 +297,7 @@ async fn checkpoint(call: &ToolCall, journals: &Journals, sync: Option<SyncRow>)
     let made = sql::settle_for(&mut tx, (sync.id, &summary, next), call.session()).await?;
     tx.commit().await?;
     base::crash::point("journal.checkpoint_made");
-    journals.render(tenant, &after, touched(&before, &changes)).await;
+    journals.render(tenant, touched(&before, &changes)).await;
     Ok(json!({"status": "done", "checkpoint": made, "start": sync.begin_id, "end": sync.end_id, "count": sync.count,
         "changes": drafts.len(), "misplaced": misplaced}))
 }
