@@ -164,13 +164,15 @@ pub async fn profile(lease: &mut Lease, butler: &str, now: Timestamp, least: f32
     Ok(rows.map_err(StoreError::query("reading profile facts"))?.iter().map(shown).collect())
 }
 
-/// What to keep to, the best proven first.
+/// What to keep to, the best proven first: rules of the owner and of the house. One of others' words would have the session
+/// believed as little as they are, and what they want kept to is theirs to say and not the house's.
 pub async fn rules(lease: &mut Lease, butler: &str, now: Timestamp) -> Result<Vec<Shown>, StoreError> {
     let sql = concat!(
         "SELECT ",
         rule_columns!(),
         " FROM memory_rules
-         WHERE forgotten_at IS NULL AND validity IN ('active', 'fading') AND scope IN ('global', $1) AND $2::timestamptz IS NOT NULL
+         WHERE trust IN ('owner', 'system') AND forgotten_at IS NULL AND validity IN ('active', 'fading')
+           AND scope IN ('global', $1) AND $2::timestamptz IS NOT NULL
          ORDER BY array_position(ARRAY['proven', 'established', 'anti_pattern', 'candidate'], maturity), effectiveness DESC,
                   created_at DESC, id LIMIT 60"
     );
