@@ -92,6 +92,12 @@ pub(super) fn count(n: impl Into<i128>) -> String {
     if n < 0 { format!("−{out}") } else { out }
 }
 
+/// How many sessions: `1 session`, `2 sessions`.
+pub(super) fn sessions(n: impl Into<i128>) -> String {
+    let n: i128 = n.into();
+    format!("{} session{}", count(n), if n == 1 { "" } else { "s" })
+}
+
 /// The beginning of an id, all of it as one points at it.
 pub(super) fn id(id: &uuid::Uuid) -> Markup {
     let text = id.to_string();

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use rust_decimal::prelude::ToPrimitive;
 use sessions::budget::{By, Cost, Costs, LimitLeft};
 
-use crate::parts::{Tone, count, empty, line, money, note, toned};
+use crate::parts::{Tone, count, empty, line, money, note, sessions, toned};
 use crate::plot::{Plot, Series};
 use crate::reply::{Answer, PageError, View};
 use crate::route::{Route, get};
@@ -64,9 +64,9 @@ async fn show(visit: &Visit) -> Answer {
 }
 
 fn total(cost: &Cost) -> Markup {
-    html! { p.dim { (count(i128::from(cost.sessions))) " sessions, " (count(i128::from(cost.tokens))) " tokens"
+    html! { p.dim { (sessions(cost.sessions)) ", " (count(i128::from(cost.tokens))) " tokens"
     @if let Some(schemas) = cost.schema_tokens { ", of these about " (count(i128::from(schemas))) " for tools' schemas" }
-    @if cost.sessions_of_unknown_cost > 0 { "; the cost of " (count(i128::from(cost.sessions_of_unknown_cost))) " sessions is not known" }
+    @if cost.sessions_of_unknown_cost > 0 { "; the cost of " (sessions(cost.sessions_of_unknown_cost)) " is not known" }
     "." } }
 }
 

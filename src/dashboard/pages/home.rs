@@ -252,7 +252,7 @@ fn cost(house: &HomeParts) -> Markup {
     };
     html! {
         p.big { @if costs.total.sessions == 0 { "nothing yet" } @else { (money(costs.total.usd)) } }
-        p.dim { (count(i128::from(costs.total.sessions))) " sessions, " (count(i128::from(costs.total.tokens))) " tokens"
+        p.dim { (crate::parts::sessions(costs.total.sessions)) ", " (count(i128::from(costs.total.tokens))) " tokens"
             @if costs.total.sessions_of_unknown_cost > 0 {
                 "; the cost of " (costs.total.sessions_of_unknown_cost) " is not known"
             } "." }
