@@ -150,6 +150,11 @@ pub fn unsigned(text: &str) -> String {
     SELF.replace_all(&plain(text), |found: &regex::Captures<'_>| format!("{}{NOBODY}", &found["as"])).into_owned()
 }
 
+/// Whether nobody would see anything of it.
+pub fn says_nothing(text: &str) -> bool {
+    plain(text).trim().is_empty()
+}
+
 /// The text without characters that nobody sees, and with wide letters as plain ones.
 fn plain(text: &str) -> String {
     let one = |c: char| match c {
@@ -277,6 +282,14 @@ mod tests {
             assert_eq!(left, None, "{signed:?} became {clean:?}");
             assert!(clean.contains(NOBODY), "{clean}");
         }
+    }
+
+    #[test]
+    fn what_nobody_sees_says_nothing() {
+        for nothing in ["", " \n\t", "\u{200b}", " \u{feff}\n\u{2060} "] {
+            assert!(says_nothing(nothing), "{nothing:?}");
+        }
+        assert!(!says_nothing("\u{200b}\u{1f44d}") && !says_nothing("0"));
     }
 
     #[test]

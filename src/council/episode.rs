@@ -9,6 +9,15 @@ use uuid::Uuid;
 /// each episode's name, and as the group.
 pub const MARKER: &str = "llm_council";
 
+/// How a server describes the argument `uuid` of its `add_memory` that keeps what is sent under it, once: butlerd's own does.
+/// The tool as a whole does not say that the same again changes nothing, for without a `uuid` it does.
+pub const STORED_ONCE: &str = "Its id: with the same id the same is stored once";
+
+/// Whether a server whose tool has these parameters stores once what is sent under an id.
+pub fn stores_once(parameters: &Map<String, Value>) -> bool {
+    parameters.get("uuid").and_then(|uuid| uuid.get("description")).is_some_and(|about| about == STORED_ONCE)
+}
+
 /// Whose words an episode holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Speaker<'a> {
@@ -117,6 +126,15 @@ mod tests {
         let few = episode().arguments(&parameters(&["name", "episode_body", "group_id"]), true);
         assert_eq!(few.len(), 3);
         assert_eq!(missing(&parameters(&names)), None);
+        // The marker goes where a server has a place for it: as the source, or beside all that it knows.
+        let mut marked = parameters(&["name", "episode_body", "source", "source_description", "group_id", "metadata"]);
+        assert_eq!(episode().arguments(&marked, true)["metadata"], json!({"source": MARKER}));
+        assert_eq!(episode().arguments(&marked, true)["source"], "text");
+        marked.insert("source".to_owned(), json!({"enum": ["text", MARKER]}));
+        assert_eq!(episode().arguments(&marked, true)["source"], MARKER);
+        assert!(!stores_once(&parameters(&names)));
+        let own = json!({"uuid": {"type": "string", "description": STORED_ONCE}});
+        assert!(stores_once(own.as_object().unwrap()));
         assert_eq!(missing(&parameters(&["name", "group_id"])), Some("episode_body"));
     }
 }

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::anonymous::{Labelled, Names, unsigned};
-use crate::ranking::Place;
+use crate::ranking::{Place, without_marker};
 
 /// What a member is told of its part.
 pub const MEMBER: &str = include_str!("member.md");
@@ -87,7 +87,7 @@ pub fn judge(
     let mut shown = Map::new();
     for Labelled { label, member } in labels {
         let answer = answers.get(*member).and_then(Option::as_deref).unwrap_or_default();
-        shown.insert(format!("Response {label}"), json!(names.without(answer)));
+        shown.insert(format!("Response {label}"), json!(without_marker(&names.without(answer))));
     }
     let mut came_with = question.came_with.cloned().unwrap_or_else(|| json!({}));
     without_names(&mut came_with, names);
@@ -155,7 +155,7 @@ pub fn chairman(question: Question<'_>, answers: &[Option<String>], judged: &Jud
     let mut shown = Map::new();
     for Labelled { label, member } in judged.labels {
         let answer = answers.get(*member).and_then(Option::as_deref).unwrap_or_default();
-        shown.insert(format!("Response {label}"), json!(unsigned(answer)));
+        shown.insert(format!("Response {label}"), json!(without_marker(&unsigned(answer))));
     }
     let order: Vec<String> = judged.places.iter().filter_map(|place| label_of(judged.labels, place.member)).collect();
     let said: Vec<String> = judged.said.iter().map(|(said, then)| relabelled(said, then, judged.labels)).collect();

@@ -232,7 +232,7 @@ fn memory(confidence: &Value) -> Markup {
     html! { p {
         @match (best, confidence["why"].as_str()) {
             (Some(best), _) => { "Its best answer had the confidence " (format!("{best:.2}"))
-                @if let Some(threshold) = confidence["threshold"].as_f64() { "; from " (format!("{threshold:.2}")) " on it is given" } "." }
+                @if let Some(threshold) = confidence["threshold"].as_f64() { "; above " (format!("{threshold:.2}")) " it is given" } "." }
             (None, Some(why)) => { "It was not weighed: " (line(why, 400)) }
             (None, None) => "No memory answered the question.",
         }

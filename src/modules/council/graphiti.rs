@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use base::{Backoff, Secret};
 use council::episode::{self, Episode};
-use council::gate::{Provenance, Remembered};
+use council::gate::{self, Provenance, Remembered};
 use jiff::Timestamp;
 use mcp::{ClientError, RemoteConnection, RemoteServer, RemoteTool};
 use serde_json::{Map, Value, json};
@@ -141,9 +141,9 @@ impl Graphiti {
             Err(Away(why)) => return Sent::Down(why),
         };
         let Some(add) = tool(connection.tools(), ADD) else { return Sent::Down(format!("it has no tool {ADD}")) };
-        // Only a tool that says that the same again is the same keeps what is sent under an id of the sender's: Graphiti's
+        // Only a server that says that the same again is the same keeps what is sent under an id of the sender's: Graphiti's
         // own takes one for an episode that it has to read anew, answers well, and loses it.
-        let takes_id = add.idempotent;
+        let takes_id = add.idempotent || episode::stores_once(&parameters_of(add));
         if doubtful && !takes_id {
             match self.has(&connection, episode).await {
                 Ok(true) => return Sent::Yes,
@@ -174,9 +174,9 @@ impl Graphiti {
         listed.cloned().ok_or_else(|| format!("what {EPISODES} says can't be read"))
     }
 
-    /// What the graph knows of a question: facts that still hold, and what it says of things and people. Nothing where it
-    /// fails or takes too long.
-    pub async fn search(&self, question: &str) -> Vec<Remembered> {
+    /// What the graph knows of a question at this moment: facts that still hold, and what it says of things and people.
+    /// Nothing where it fails or takes too long. What strangers had a part in is not even shown to whoever weighs the rest.
+    pub async fn search(&self, question: &str, now: Timestamp) -> Vec<Remembered> {
         let until = Instant::now() + self.settings.search_within.0;
         let searching = async {
             let connection = self.connection().await.ok()?;
@@ -204,8 +204,8 @@ impl Graphiti {
             // Where that fails or takes too long, they are the council's own as far as anybody knows.
             let _ = tokio::time::timeout_at(until, self.meet_speakers(&connection)).await;
         }
-        let of = |one: &Value| remembered(one, self.speakers.of(one, &self.settings.group_id));
-        found.iter().filter_map(of).collect()
+        let of = |one: &Value| remembered(one, self.speakers.of(one, &self.settings.group_id), now);
+        found.iter().filter_map(of).filter(|one| one.provenance != Provenance::Stranger).collect()
     }
 
     /// Looks whose words the episodes of the own group are.
@@ -271,7 +271,7 @@ fn list<'a>(answer: &'a Value, name: &str) -> &'a [Value] {
 }
 
 /// A fact or a node as something that is remembered; none where it holds no longer.
-fn remembered(one: &Value, provenance: Provenance) -> Option<Remembered> {
+fn remembered(one: &Value, provenance: Provenance, now: Timestamp) -> Option<Remembered> {
     let moment = |name: &str| {
         let text = one.get(name)?.as_str()?;
         text.parse::<Timestamp>().ok().or_else(|| {
@@ -293,7 +293,7 @@ fn remembered(one: &Value, provenance: Provenance) -> Option<Remembered> {
         place: "graphiti".to_owned(),
         id: text("uuid").unwrap_or_default().to_owned(),
         text: base::text::truncate(&base::text::clean(&said), 1000),
-        at: moment("valid_at").or_else(|| moment("created_at")),
+        at: gate::since([moment("valid_at"), moment("created_at")], now),
         provenance,
     })
 }
@@ -303,7 +303,21 @@ mod tests {
     use super::*;
 
     fn read(one: &Value) -> Option<Remembered> {
-        remembered(one, Provenance::Council)
+        remembered(one, Provenance::Council, "2026-06-01T00:00:00Z".parse().unwrap())
+    }
+
+    #[test]
+    fn absurd_dates_make_nothing_younger_than_it_is() {
+        let fact =
+            |valid: Value, created: Value| json!({"fact": "x", "valid_at": valid, "created_at": created, "score": 99});
+        let learned = "2026-01-02T03:04:05Z";
+        for ahead in ["2126-01-01T00:00:00Z", "9999-12-30T00:00:00", "2026-06-02T00:00:00+00:00"] {
+            assert_eq!(read(&fact(json!(ahead), json!(learned))).unwrap().at, learned.parse().ok(), "{ahead}");
+            assert_eq!(read(&fact(json!(ahead), json!(ahead))).unwrap().at, None, "{ahead}");
+        }
+        for no_date in [json!(""), json!("soon"), json!(4_102_444_800_u64), json!({"at": 1}), Value::Null] {
+            assert_eq!(read(&fact(no_date.clone(), Value::Null)).unwrap().at, None, "{no_date}");
+        }
     }
 
     #[test]

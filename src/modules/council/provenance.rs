@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
+use base::Trust;
 use council::episode::Speaker;
 use council::gate::Provenance;
 use serde_json::Value;
@@ -38,9 +39,13 @@ impl Speakers {
     }
 
     /// From whom a fact or a node is, whose group should be this one: the least believed of those who say it. Nobody knows
-    /// of one of another group.
+    /// of one of another group. A server may know better than the words that came with an episode, as butlerd's own does.
     pub fn of(&self, fact: &Value, group: &str) -> Provenance {
-        if fact.get("group_id").and_then(Value::as_str).is_some_and(|its| its != group) {
+        let text = |of: &Value, name: &str| of.get(name).and_then(Value::as_str).map(str::to_owned);
+        let trust = fact.get("attributes").and_then(|known| text(known, "trust"));
+        // Any other word there is of a meaning that nobody knows.
+        let strangers = matches!(trust.as_deref().map(str::parse), Some(Ok(Trust::Known | Trust::Stranger)));
+        if strangers || text(fact, "group_id").is_some_and(|its| its != group) {
             return Provenance::Stranger;
         }
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -80,5 +85,16 @@ mod tests {
             assert_eq!(speakers.of(&fact(episodes), "g"), from, "{episodes:?}");
         }
         assert_eq!(speakers.of(&fact(&["u"]), "another"), Provenance::Stranger);
+        for (trust, from) in [
+            ("owner", Provenance::Owner),
+            ("system", Provenance::Owner),
+            ("known", Provenance::Stranger),
+            ("stranger", Provenance::Stranger),
+            ("high", Provenance::Owner),
+        ] {
+            let mut told = fact(&["u"]);
+            told["attributes"] = json!({"trust": trust});
+            assert_eq!(speakers.of(&told, "g"), from, "{trust}");
+        }
     }
 }

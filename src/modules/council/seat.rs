@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use base::{SessionId, text};
 use config::RuntimeKind;
+use council::anonymous::says_nothing;
 use council::prompts::Ask;
 use sessions::budget::Limits;
 use sessions::{Conducted, ModelServer, SessionState, TriggerError};
@@ -129,7 +130,7 @@ impl Seat {
         let end = ended.map_err(unstarted)?;
         let tokens = end.all_tokens;
         let text = end.output.as_deref().map(|said| text::clean(said).trim().to_owned());
-        let why = match (&end.state, text.filter(|text| !text.is_empty())) {
+        let why = match (&end.state, text.filter(|text| !says_nothing(text))) {
             (SessionState::Succeeded, Some(text)) => {
                 return Ok(Said { session: end.session_id, text, usd: end.cost_usd, tokens });
             }

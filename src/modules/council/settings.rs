@@ -82,6 +82,15 @@ impl Model {
         self.model.is_some().then_some(self)
     }
 
+    /// Which model it is, in one spelling: without the maker or the server that may stand in front of its name, and the tag
+    /// that means the same as none.
+    fn is_of(&self) -> Option<String> {
+        let named = self.model.as_deref()?.trim().to_lowercase();
+        let named = named.strip_suffix(":latest").unwrap_or(&named);
+        let named = named.rsplit('/').next().unwrap_or_default();
+        Some(named.split(['-', '_', '.', ' ']).filter(|part| !part.is_empty()).collect::<Vec<_>>().join("-"))
+    }
+
     pub fn server(&self) -> Option<ModelServer> {
         self.endpoint.as_ref().map(|url| ModelServer { url: url.clone(), key: self.key.clone() })
     }
@@ -161,7 +170,7 @@ impl Settings {
         let mut wrong = Vec::new();
         let mut say = |key: &str, found: &str, expected: &str| wrong.push(KeyMistake::new(key, found, expected));
         if self.enabled {
-            let models: BTreeSet<_> = self.members.iter().map(|member| &member.model).collect();
+            let models: BTreeSet<_> = self.members.iter().map(Model::is_of).collect();
             match self.members.len() {
                 0 | 1 => say(
                     "members",
@@ -210,5 +219,35 @@ impl Settings {
             say("graphiti.group_id", &format!("found {:?}", graphiti.group_id), "ASCII letters, digits, - and _");
         }
         wrong
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn wrong(models: &[&str]) -> Vec<String> {
+        let members: Vec<Value> = models.iter().map(|model| json!({"model": model})).collect();
+        let read = Settings::read(&json!({"members": members}));
+        read.err().unwrap_or_default().iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn one_model_in_several_spellings_is_one() {
+        for same in [
+            ["gpt-5", "GPT-5"],
+            ["gpt-5", "openai/gpt-5"],
+            ["gpt-5", " gpt_5 "],
+            ["qwen3", "qwen3:latest"],
+            ["claude-opus-4-1", "Anthropic/claude-opus-4.1"],
+        ] {
+            let wrong = wrong(&same);
+            assert!(wrong.iter().any(|why| why.contains("they are all one model")), "{same:?}: {wrong:?}");
+        }
+        for others in [["gpt-5", "gpt-5-mini"], ["qwen3:8b", "qwen3:14b"], ["gpt-5", "gpt-51"]] {
+            assert_eq!(wrong(&others), [""; 0], "{others:?}");
+        }
     }
 }

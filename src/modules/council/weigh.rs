@@ -95,7 +95,7 @@ impl Work<'_> {
     /// What the knowledge graph knows; nothing where it fails or is slow.
     async fn graph(&self) -> Vec<Remembered> {
         let Some(graphiti) = &self.council.graphiti else { return Vec::new() };
-        let found = graphiti.search(&self.text).await;
+        let found = graphiti.search(&self.text, self.council.clock.now()).await;
         // Its words are of the council's making, and other people's servers may have changed them.
         if found.is_empty() {
             return found;

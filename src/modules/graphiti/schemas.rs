@@ -1,5 +1,6 @@
 //! The arguments of the tools, as Graphiti's MCP server lists them, and no others.
 
+use council::episode::STORED_ONCE;
 use serde_json::{Map, Value, json};
 
 /// An argument that may be left out, of this type.
@@ -48,7 +49,7 @@ pub(super) fn add_memory() -> Value {
             "group_id": text("The group that it belongs to; the usual one without it"),
             "source": {"type": "string", "default": "text", "description": "text, message or json"},
             "source_description": {"type": "string", "default": "", "description": "Who or what said it"},
-            "uuid": text("Its id: with the same id the same is stored once"),
+            "uuid": text(STORED_ONCE),
             "reference_time": text("When it happened, as 2026-03-01T18:30:00Z; now without it"),
             "excluded_entity_types": texts("Not supported"),
             "custom_extraction_instructions": text("Not supported"),
