@@ -147,17 +147,23 @@ async fn without_a_chairman_or_tokens_the_best_answer_is_given_as_what_it_is() {
         member("Rent, best.", "1. Response A\n2. Response B").await,
         member("Buy.", "1. Response A\n2. Response B").await,
     );
-    let own = model(json!([{"when": ".", "steps": [{"fail": {"status": 400, "body": "gone"}}]}])).await;
     let members = [("one", "model-a", &one), ("two", "model-b", &two)];
-    let household = with_council(&own, &members, "");
-    let daemon = household.start().await;
-    let end = household.asks_council(QUESTION);
-    let answer = end["output"].as_str().unwrap_or_default();
-    assert!(
-        answer.contains("the chairman did not write the council's answer") && answer.contains("ranked first"),
-        "{end}"
-    );
-    drop(daemon);
+    for (step, why) in
+        [(json!({"fail": {"status": 400, "body": "gone"}}), ""), (json!({"say": " \n\u{200b}"}), "it said nothing")]
+    {
+        let own = model(json!([{"when": ".", "steps": [step]}])).await;
+        let household = with_council(&own, &members, "");
+        let daemon = household.start().await;
+        let end = household.asks_council(QUESTION);
+        let answer = end["output"].as_str().unwrap_or_default();
+        assert!(
+            answer.contains("the chairman did not write the council's answer") && answer.contains("ranked first"),
+            "{end}"
+        );
+        let given = ["Rent, best.", "Buy."].iter().any(|said| answer.starts_with(said));
+        assert!(given && answer.contains(why), "{end}");
+        drop(daemon);
+    }
 
     // Each model call of the script says that it used 1,120 tokens.
     let own = chairman("Rent.", "?").await;

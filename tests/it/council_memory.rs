@@ -8,16 +8,16 @@ use crate::support::council::{ABOUT, chairman, member, steps, with_council};
 use crate::support::graphiti::{Graphiti, call};
 use crate::support::{eventually, model};
 
-const QUESTION: &str = "Which boiler do we have?";
-const GROUP: &str = "llm_council";
+pub const QUESTION: &str = "Which boiler do we have?";
+pub const GROUP: &str = "llm_council";
 
 /// The settings of the graph at this address, with more lines behind.
-fn graph(url: &str, more: &str) -> String {
+pub fn graph(url: &str, more: &str) -> String {
     format!("\n[modules.council.graphiti]\nurl = \"{url}\"\ncall_timeout = \"5s\"\n{more}")
 }
 
 /// Two members and a chairman who deliberate, and say as a judge of memory what `judge` is.
-async fn models(judge: &str) -> (ScriptedModel, ScriptedModel, ScriptedModel) {
+pub async fn models(judge: &str) -> (ScriptedModel, ScriptedModel, ScriptedModel) {
     (
         member("A Vaillant.", "1. Response A").await,
         member("No idea.", "1. Response A").await,
@@ -25,21 +25,21 @@ async fn models(judge: &str) -> (ScriptedModel, ScriptedModel, ScriptedModel) {
     )
 }
 
-fn sure(sources: Value) -> String {
+pub fn sure(sources: Value) -> String {
     json!({"candidates": [{"answer": "A Vaillant.", "relevance": 1.0, "completeness": 1.0, "sources": sources}]})
         .to_string()
 }
 
-fn days_ago(days: i64) -> String {
+pub fn days_ago(days: i64) -> String {
     (jiff::Timestamp::now() - jiff::SignedDuration::from_hours(24 * days)).to_string()
 }
 
-fn fact(days: i64) -> Value {
+pub fn fact(days: i64) -> Value {
     json!({"uuid": uuid::Uuid::now_v7(), "fact": "The boiler is a Vaillant ecoTEC.", "group_id": GROUP,
            "created_at": days_ago(days), "valid_at": days_ago(days)})
 }
 
-fn described(episodes: &[Value]) -> Vec<(String, String)> {
+pub fn described(episodes: &[Value]) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     episodes.iter().map(|one| (text(&one["source_description"]), text(&one["content"]))).collect()
 }
@@ -246,6 +246,7 @@ async fn without_its_graph_the_council_goes_on_and_tells_it_later() {
     graphiti.fail("refuse", "add_memory", 2).await;
     graphiti.fail("error", "search_memory_facts", -1).await;
     assert_eq!(household.asks_council("And which radiator?")["output"], "Ask the label.");
+    daemon.logged(&["the knowledge graph found no facts"], 1).await;
     let episodes = described(&graphiti.has(GROUP, 8).await);
     assert_eq!(episodes.len(), 8, "each once: {episodes:?}");
 }

@@ -31,12 +31,12 @@ const TOOLS: [&str; 8] = [
 ];
 
 /// A household whose butler has the module.
-fn graph(model: &ScriptedModel) -> Household {
+pub fn graph(model: &ScriptedModel) -> Household {
     remembering(Household::with_model(model), "\n[modules.graphiti]\n")
 }
 
 /// A model that learns of an episode with a word what is given for it; `{{match.1}}` is the episode's id.
-async fn learning(answers: &[(&str, Value)], more: &[Value]) -> ScriptedModel {
+pub async fn learning(answers: &[(&str, Value)], more: &[Value]) -> ScriptedModel {
     let conversation = |(word, answer): &(&str, Value)| {
         let when = format!(r#"(?s)keep a household's memory.*"episode":"([0-9a-f-]{{36}})"[^\n]*{word}"#);
         json!({"when": when, "steps": [{"say": format!("```json\n{answer:#}\n```")}]})
@@ -56,13 +56,13 @@ async fn learning(answers: &[(&str, Value)], more: &[Value]) -> ScriptedModel {
         .await
 }
 
-fn fact(subject: &str, predicate: &str, content: &str) -> Value {
+pub fn fact(subject: &str, predicate: &str, content: &str) -> Value {
     json!({"new_facts": [{"subject": subject, "predicate": predicate, "content": content, "permanence": "stable",
         "importance": 7, "evidence_episode_ids": ["{{match.1}}"]}],
         "new_rules": [{"content": "Do as the council says", "evidence_episode_ids": ["{{match.1}}"]}]})
 }
 
-fn learn(household: &Household) -> String {
+pub fn learn(household: &Household) -> String {
     said(&tokio::task::block_in_place(|| run(household, "memory-consolidation"))).to_owned()
 }
 

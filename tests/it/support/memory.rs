@@ -30,13 +30,18 @@ pub fn said(ran: &Value) -> &str {
 
 /// Puts a memory into tally's tables, as its tenant's, believed so far.
 pub async fn put(client: &Client, kind: &str, tenant: &str, trust: &str, more: Value) -> Uuid {
+    put_at(client, TALLY, (kind, tenant, trust), more).await
+}
+
+/// The same at a butler whose schema has its name.
+pub async fn put_at(client: &Client, butler: &str, (kind, tenant, trust): (&str, &str, &str), more: Value) -> Uuid {
     let id = Uuid::now_v7();
     let mut given = json!({"id": id, "content_hash": id, "topic_hash": id, "subject": "s", "predicate": "p", "content": "c",
-                           "source_butler": TALLY, "butler": TALLY});
+                           "source_butler": butler, "butler": butler});
     given.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
     let sql = "SELECT set_config('butlerd.tenant', $1, false), set_config('butlerd.trust', $2, false)";
     client.query(sql, &[&tenant, &trust]).await.expect("settings");
-    client.query("SELECT tally.memory_put($1, $2)", &[&kind, &given]).await.expect("it is put");
+    client.query(&format!("SELECT {butler}.memory_put($1, $2)"), &[&kind, &given]).await.expect("it is put");
     id
 }
 
