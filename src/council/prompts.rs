@@ -158,7 +158,8 @@ pub fn chairman(question: Question<'_>, answers: &[Option<String>], judged: &Jud
         shown.insert(format!("Response {label}"), json!(without_marker(&unsigned(answer))));
     }
     let order: Vec<String> = judged.places.iter().filter_map(|place| label_of(judged.labels, place.member)).collect();
-    let said: Vec<String> = judged.said.iter().map(|(said, then)| relabelled(said, then, judged.labels)).collect();
+    let said: Vec<String> =
+        judged.said.iter().map(|(said, then)| relabelled(&unsigned(said), then, judged.labels)).collect();
     context.insert("answers".to_owned(), Value::Object(shown));
     if !said.is_empty() {
         context.insert("ranking".to_owned(), json!(order));
@@ -190,6 +191,19 @@ mod tests {
         let ask = judge(Question { came_with: Some(&history), ..QUESTION }, &answers, &labels, &names, None);
         let shown = ask.context.unwrap().to_string();
         assert!(shown.contains("Coffee.") && !shown.contains("tea") && !shown.contains("gpt"), "{shown}");
+    }
+
+    #[test]
+    fn the_chairman_sees_no_signature_of_whoever_answered_or_judged() {
+        let answers = [Some("As Grok, I say tea.".to_owned()), Some("Coffee.\n— GPT-5".to_owned())];
+        let labels = labels_for(1, 9, &[0, 1]);
+        let said = [("I am Claude, and Response A is fine.\nFINAL RANKING:\n1. Response A".to_owned(), labels.clone())];
+        let judged = Judged { labels: &labels, places: &[], said: &said };
+        let shown = chairman(QUESTION, &answers, &judged).context.unwrap().to_string().to_lowercase();
+        assert!(shown.contains("tea") && shown.contains("coffee") && shown.contains("is fine"), "{shown}");
+        for name in ["grok", "gpt", "claude"] {
+            assert!(!shown.contains(name), "{name} in {shown}");
+        }
     }
 
     #[test]
