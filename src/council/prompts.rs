@@ -197,11 +197,11 @@ mod tests {
     fn the_chairman_sees_no_signature_of_whoever_answered_or_judged() {
         let answers = [Some("As Grok, I say tea.".to_owned()), Some("Coffee.\n— GPT-5".to_owned())];
         let labels = labels_for(1, 9, &[0, 1]);
-        let said = [("I am Claude, and Response A is fine.\nFINAL RANKING:\n1. Response A".to_owned(), labels.clone())];
+        let said = [("I am Grok, and Response A is fine.\nFINAL RANKING:\n1. Response A".to_owned(), labels.clone())];
         let judged = Judged { labels: &labels, places: &[], said: &said };
         let shown = chairman(QUESTION, &answers, &judged).context.unwrap().to_string().to_lowercase();
         assert!(shown.contains("tea") && shown.contains("coffee") && shown.contains("is fine"), "{shown}");
-        for name in ["grok", "gpt", "claude"] {
+        for name in ["grok", "gpt"] {
             assert!(!shown.contains(name), "{name} in {shown}");
         }
     }

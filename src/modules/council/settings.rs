@@ -241,7 +241,7 @@ mod tests {
             ["gpt-5", "openai/gpt-5"],
             ["gpt-5", " gpt_5 "],
             ["qwen3", "qwen3:latest"],
-            ["claude-opus-4-1", "Anthropic/claude-opus-4.1"],
+            ["glm-4-6", "Z-AI/glm-4.6"],
         ] {
             let wrong = wrong(&same);
             assert!(wrong.iter().any(|why| why.contains("they are all one model")), "{same:?}: {wrong:?}");
