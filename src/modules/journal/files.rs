@@ -7,7 +7,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -59,7 +59,7 @@ impl JournalFiles {
         &self.root
     }
 
-    /// Makes the directories.
+    /// Makes the directories, each as far as nothing else is in its place. The first that could not be made is the error.
     pub fn prepare(&self) -> io::Result<()> {
         if let Some(group) = self.group {
             for above in &self.above {
@@ -69,11 +69,10 @@ impl JournalFiles {
             }
         }
         let mode = if self.group.is_some() { 0o2770 } else { 0o700 };
-        for directory in std::iter::once("").chain(DIRECTORIES) {
-            let path = self.root.join(directory);
-            self.give(&directory_at(&path)?, mode)?;
-        }
-        directory_at(&self.root.join(WRITTEN)).map(drop)
+        let prepare = |directory: &str| self.give(&directory_at(&self.root.join(directory))?, mode);
+        prepare("")?;
+        let prepared: Vec<io::Result<()>> = DIRECTORIES.into_iter().map(prepare).collect();
+        prepared.into_iter().chain([self.notes().map(drop)]).collect()
     }
 
     /// Opens what was opened to the group, too. Never by its name: whoever may write beside it can have put something
@@ -97,42 +96,65 @@ impl JournalFiles {
             .map(Path::to_owned)
     }
 
-    fn path(&self, file: &FileName) -> PathBuf {
-        self.root.join(file.as_str())
+    /// Where a file is, and what was noted of it.
+    fn place(&self, file: &FileName) -> io::Result<Place> {
+        let (directory, name) = file.as_str().rsplit_once('/').unwrap_or(("", file.as_str()));
+        let directory = open_directory(&self.root.join(directory))?;
+        let notes = self.notes()?;
+        let noted = file.as_str().replace('/', "~");
+        let (path, next) = (within(&directory, name), within(&notes, &format!("{noted}.next")));
+        Ok(Place { path, written: within(&notes, &noted), next, _held: [directory, notes] })
     }
 
-    /// What was noted of a file: what was last written, and what was about to be.
-    fn notes(&self, file: &FileName) -> [PathBuf; 2] {
-        let name = file.as_str().replace('/', "~");
-        let directory = self.root.join(WRITTEN);
-        [directory.join(&name), directory.join(format!("{name}.next"))]
+    /// The directory of notes. Whoever may write beside it can have put another one there, and by links in that have
+    /// any file read: only the daemon's own one counts.
+    fn notes(&self) -> io::Result<File> {
+        let path = self.root.join(WRITTEN);
+        let opened = match open_directory(&path) {
+            // Not where the journal itself is not there: its own directory has other rights.
+            Err(e) if e.kind() == ErrorKind::NotFound && self.root.is_dir() => {
+                DirBuilder::new().recursive(true).mode(0o700).create(&path)?;
+                open_directory(&path)?
+            }
+            other => other?,
+        };
+        match opened.metadata()?.uid() == nix::unistd::geteuid().as_raw() {
+            true => Ok(opened),
+            false => Err(io::Error::other(format!("{} is not the daemon's own", path.display()))),
+        }
+    }
+
+    /// What is wrong with the directories, a sentence each: nothing is read or written there.
+    pub fn strange_directories(&self) -> Vec<String> {
+        let opened = DIRECTORIES.iter().map(|name| open_directory(&self.root.join(name))).chain([self.notes()]);
+        let strange = opened.filter_map(Result::err).filter(|e| e.kind() != ErrorKind::NotFound);
+        strange
+            .map(|e| format!("{e}. Move it away: a new one is made, and what is in the journal's rows comes back"))
+            .collect()
     }
 
     /// How a file is.
     pub fn look(&self, file: &FileName) -> OnDisk {
-        let text = match read(&self.path(file)) {
-            Ok(Some(text)) => text,
-            Ok(None) => return OnDisk::Missing,
-            Err(why) => return OnDisk::Strange(format!("{file} {why}")),
-        };
-        let [written, next] = self.notes(file).map(|path| fs::read_to_string(path).ok());
-        if next.as_deref() == Some(&text) || written.as_deref() == Some(&text) {
-            return OnDisk::Written;
+        match self.place(file) {
+            Ok(place) => place.look(file),
+            Err(e) if e.kind() == ErrorKind::NotFound => OnDisk::Missing,
+            Err(e) => OnDisk::Strange(format!("{file} can't be read: {e}")),
         }
-        OnDisk::Edited { written: written.unwrap_or_default(), text }
+    }
+
+    /// The names in one of the directories. None stand in what is none.
+    fn entries(&self, directory: &str) -> Vec<String> {
+        let Ok(opened) = open_directory(&self.root.join(directory)) else { return Vec::new() };
+        let entries = fs::read_dir(within(&opened, "")).into_iter().flatten().flatten();
+        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
     }
 
     /// All files that are there under a name that a journal's file may have.
     pub fn names(&self) -> Vec<FileName> {
         let mut found = vec![FileName::core()];
         for directory in DIRECTORIES {
-            let entries = fs::read_dir(self.root.join(directory)).into_iter().flatten().flatten();
-            let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-            found.extend(
-                names
-                    .filter(|name| name.ends_with(".md"))
-                    .filter_map(|name| FileName::read(&format!("{directory}/{name}"))),
-            );
+            let names = self.entries(directory).into_iter().filter(|name| name.ends_with(".md"));
+            found.extend(names.filter_map(|name| FileName::read(&format!("{directory}/{name}"))));
         }
         found.sort();
         found
@@ -142,8 +164,7 @@ impl JournalFiles {
     pub fn foreign(&self) -> Vec<String> {
         let mut found = Vec::new();
         for directory in std::iter::once("").chain(DIRECTORIES) {
-            let entries = fs::read_dir(self.root.join(directory)).into_iter().flatten().flatten();
-            for name in entries.filter_map(|entry| entry.file_name().into_string().ok()) {
+            for name in self.entries(directory) {
                 let path = if directory.is_empty() { name.clone() } else { format!("{directory}/{name}") };
                 let own = FileName::read(&path).is_some_and(|file| file.as_str() == path);
                 if name.ends_with(".md") && !name.starts_with('.') && !own {
@@ -158,67 +179,67 @@ impl JournalFiles {
     /// Notes that a text which somebody wrote is the journal's own now.
     pub fn accept(&self, file: &FileName, text: &str) -> io::Result<()> {
         let _writing = self.lock();
-        let [written, _] = self.notes(file);
-        replace(&written, text)
+        replace(&self.place(file)?.written, text)
     }
 
     /// Gives a file this text; without one it goes. Returns whether it was done: an edited file stays as it is.
     pub fn write(&self, file: &FileName, text: Option<&str>) -> io::Result<bool> {
         let _writing = self.lock();
-        let (path, [written, next]) = (self.path(file), self.notes(file));
-        let found = self.look(file);
-        let there = read(&path).ok().flatten();
+        let place = self.place(file)?;
+        let found = place.look(file);
+        let Place { path, written, next, .. } = &place;
+        let there = read(path).ok().flatten();
         // A kill may have come between the file and its note.
-        if there.is_some() && there == fs::read_to_string(&next).ok() {
-            fs::rename(&next, &written)?;
+        if there.is_some() && there == noted(next) {
+            fs::rename(next, written)?;
         }
         match (&found, text) {
             (OnDisk::Written, Some(text)) if there.as_deref() == Some(text) => return Ok(true),
             // Whatever made it that: it is what it is to be.
             (OnDisk::Edited { text: there, .. }, Some(text)) if there == text => {
-                replace(&written, text)?;
+                replace(written, text)?;
                 return Ok(true);
             }
             (OnDisk::Edited { .. } | OnDisk::Strange(_), _) => return Ok(false),
             (OnDisk::Missing, None) => {
-                forget(&written)?;
+                forget(written)?;
                 return Ok(true);
             }
             (OnDisk::Written, None) => {
-                fs::remove_file(&path)?;
-                forget(&written)?;
-                forget(&next)?;
+                fs::remove_file(path)?;
+                forget(written)?;
+                forget(next)?;
                 return Ok(true);
             }
             (OnDisk::Written | OnDisk::Missing, Some(_)) => {}
         }
         let text = text.unwrap_or_default();
-        replace(&next, text)?;
+        replace(next, text)?;
         crash::point("journal.noted");
         let new = path.with_extension("md.new");
         self.make(&new, text)?;
         if found == OnDisk::Missing {
-            match renameat2(AT_FDCWD, &new, AT_FDCWD, &path, RenameFlags::RENAME_NOREPLACE) {
+            match renameat2(AT_FDCWD, &new, AT_FDCWD, path, RenameFlags::RENAME_NOREPLACE) {
                 Ok(()) => {}
                 // Somebody made it in this moment.
-                Err(nix::errno::Errno::EEXIST) => return self.leave(&new, &next),
+                Err(nix::errno::Errno::EEXIST) => return self.leave(&new, next),
                 Err(e) => return Err(e.into()),
             }
         } else {
             let swap =
-                || renameat2(AT_FDCWD, &new, AT_FDCWD, &path, RenameFlags::RENAME_EXCHANGE).map_err(io::Error::from);
+                || renameat2(AT_FDCWD, &new, AT_FDCWD, path, RenameFlags::RENAME_EXCHANGE).map_err(io::Error::from);
             swap()?;
             let out = read(&new).ok().flatten();
-            let was = fs::read_to_string(&written).unwrap_or_default();
+            let was = noted(written).unwrap_or_default();
             if out.as_deref() != Some(&*was) && out.as_deref() != Some(text) {
                 // Somebody saved in this moment: theirs stays.
                 swap()?;
-                return self.leave(&new, &next);
+                return self.leave(&new, next);
             }
             forget(&new)?;
         }
         crash::point("journal.swapped");
-        fs::rename(&next, &written)?;
+        fs::rename(next, written)?;
         Ok(true)
     }
 
@@ -236,6 +257,37 @@ impl JournalFiles {
     fn lock(&self) -> MutexGuard<'_, ()> {
         self.writing.lock().unwrap_or_else(|e| e.into_inner())
     }
+}
+
+/// Where a file and the notes on it are, below directories that are held open: whatever somebody puts in the place of a
+/// directory meanwhile, nothing elsewhere is read or written.
+struct Place {
+    path: PathBuf,
+    /// What was last written.
+    written: PathBuf,
+    /// What was about to be.
+    next: PathBuf,
+    _held: [File; 2],
+}
+
+impl Place {
+    fn look(&self, file: &FileName) -> OnDisk {
+        let text = match read(&self.path) {
+            Ok(Some(text)) => text,
+            Ok(None) => return OnDisk::Missing,
+            Err(why) => return OnDisk::Strange(format!("{file} {why}")),
+        };
+        let (written, next) = (noted(&self.written), noted(&self.next));
+        if next.as_deref() == Some(&text) || written.as_deref() == Some(&text) {
+            return OnDisk::Written;
+        }
+        OnDisk::Edited { written: written.unwrap_or_default(), text }
+    }
+}
+
+/// A note, as far as there is one that can be read.
+fn noted(path: &Path) -> Option<String> {
+    read(path).ok().flatten()
 }
 
 /// A file's text. `None`: there is none. The error ends a sentence that begins with the file's name.
@@ -279,9 +331,19 @@ fn make_anew(path: &Path, text: &str) -> io::Result<File> {
     Ok(file)
 }
 
-/// A directory, made where it is missing. A link in its place is none.
+/// A directory, made where it is missing.
 fn directory_at(path: &Path) -> io::Result<File> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    open_directory(path)
+}
+
+/// The path of a name in an open directory, wherever that is by now.
+fn within(directory: &File, name: &str) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}/{name}", directory.as_raw_fd()))
+}
+
+/// A directory. A link in its place is none.
+fn open_directory(path: &Path) -> io::Result<File> {
     let flags = nix::libc::O_DIRECTORY | nix::libc::O_NOFOLLOW;
     let opened = OpenOptions::new().read(true).custom_flags(flags).open(path);
     opened.map_err(|e| io::Error::new(e.kind(), format!("{} is no directory: {e}", path.display())))
@@ -324,6 +386,18 @@ mod tests {
         (dir, files, FileName::reference("decisions"))
     }
 
+    impl JournalFiles {
+        fn path(&self, file: &FileName) -> PathBuf {
+            self.root.join(file.as_str())
+        }
+
+        /// What was last written, and what was about to be.
+        fn noted(&self, file: &FileName) -> [PathBuf; 2] {
+            let name = file.as_str().replace('/', "~");
+            [name.clone(), format!("{name}.next")].map(|name| self.root.join(WRITTEN).join(name))
+        }
+    }
+
     #[test]
     fn what_somebody_edited_is_never_overwritten() {
         let (_dir, files, file) = files();
@@ -349,7 +423,7 @@ mod tests {
     fn a_kill_between_note_and_file_leaves_no_edit() {
         let (_dir, files, file) = files();
         files.write(&file, Some("one\n")).unwrap();
-        let [written, next] = files.notes(&file);
+        let [written, next] = files.noted(&file);
         // Killed before the swap, and after it.
         fs::write(&next, "two\n").unwrap();
         assert_eq!(files.look(&file), OnDisk::Written);
@@ -403,8 +477,8 @@ mod tests {
         fs::write(&target, "secret\n").unwrap();
         let link = |at: PathBuf, to: &Path| std::os::unix::fs::symlink(to, at).unwrap();
         link(files.path(&file).with_extension("md.new"), &target);
-        link(files.notes(&file)[1].with_extension("new"), &target);
-        link(files.notes(&file)[0].with_extension("new"), &target);
+        link(files.noted(&file)[1].with_extension("new"), &target);
+        link(files.noted(&file)[0].with_extension("new"), &target);
         assert!(files.write(&file, Some("one\n")).unwrap());
         assert_eq!(fs::read_to_string(&target).unwrap(), "secret\n");
         assert_eq!(fs::read_to_string(files.path(&file)).unwrap(), "one\n");
@@ -412,6 +486,82 @@ mod tests {
         link(files.root().join("users"), &own);
         assert!(files.prepare().unwrap_err().to_string().contains("users is no directory"));
         assert_eq!(fs::metadata(&own).unwrap().permissions().mode() & 0o777, 0o755);
+    }
+
+    /// Who may write in the journal's directory can put a link in the place of a directory in it, or of the notes.
+    #[test]
+    fn no_directory_leads_elsewhere() {
+        let (dir, files, file) = files();
+        assert!(files.write(&file, Some("one\n")).unwrap());
+        let own = dir.path().join("own");
+        fs::create_dir(&own).unwrap();
+        fs::write(own.join("decisions.md"), "secret\n").unwrap();
+        fs::write(own.join("reference~ideas.md"), "secret\n").unwrap();
+        let instead = |name: &str| {
+            let at = files.root().join(name);
+            fs::rename(&at, dir.path().join("away")).unwrap();
+            std::os::unix::fs::symlink(&own, &at).unwrap();
+        };
+        let back = |name: &str| {
+            fs::remove_file(files.root().join(name)).unwrap();
+            fs::rename(dir.path().join("away"), files.root().join(name)).unwrap();
+        };
+        let is_refused = |name: &str| {
+            let strange = files.strange_directories();
+            assert!(strange.len() == 1 && strange[0].contains(&format!("{name} is no directory")), "{strange:?}");
+            assert!(matches!(files.look(&file), OnDisk::Strange(why) if why.contains("is no directory")));
+            assert!(files.write(&file, Some("two\n")).is_err() && files.accept(&file, "two\n").is_err());
+        };
+        instead("reference");
+        is_refused("reference");
+        assert_eq!(files.names(), [FileName::core()], "nobody lists what is there");
+        assert!(files.foreign().is_empty());
+        // All others are written on.
+        assert!(files.prepare().is_err() && files.write(&FileName::core(), Some("core\n")).unwrap());
+        back("reference");
+        instead(WRITTEN);
+        is_refused(WRITTEN);
+        back(WRITTEN);
+        if nix::unistd::geteuid().is_root() {
+            let owned_by = |uid: u32| {
+                let uid = nix::unistd::Uid::from_raw(uid);
+                nix::unistd::chown(&files.root().join(WRITTEN), Some(uid), None).unwrap();
+            };
+            owned_by(54321);
+            assert!(files.strange_directories()[0].contains("is not the daemon's own"));
+            assert!(files.write(&file, Some("two\n")).is_err());
+            owned_by(0);
+        }
+        assert!(files.strange_directories().is_empty() && files.prepare().is_ok());
+        assert_eq!(files.look(&file), OnDisk::Written);
+        let mut there: Vec<_> = fs::read_dir(&own).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        there.sort();
+        assert_eq!(there, ["decisions.md", "reference~ideas.md"]);
+        assert_eq!(fs::read_to_string(own.join("decisions.md")).unwrap(), "secret\n");
+    }
+
+    /// A difference shows what was written: a note that is a link must not show another file.
+    #[test]
+    fn no_note_is_read_through_a_link_or_waited_for() {
+        let (dir, files, file) = files();
+        files.write(&file, Some("one\n")).unwrap();
+        let secret = dir.path().join("key");
+        fs::write(&secret, "secret\n").unwrap();
+        fs::write(files.path(&file), "mine\n").unwrap();
+        for note in files.noted(&file) {
+            forget(&note).unwrap();
+            std::os::unix::fs::symlink(&secret, note).unwrap();
+        }
+        let edited = OnDisk::Edited { written: String::new(), text: "mine\n".to_owned() };
+        assert_eq!(files.look(&file), edited);
+        for note in files.noted(&file) {
+            forget(&note).unwrap();
+            nix::unistd::mkfifo(&note, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        }
+        assert_eq!(files.look(&file), edited);
+        assert!(files.write(&file, Some("mine\n")).unwrap());
+        assert_eq!(files.look(&file), OnDisk::Written);
+        assert_eq!(fs::read_to_string(&secret).unwrap(), "secret\n");
     }
 
     #[test]

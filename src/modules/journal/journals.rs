@@ -179,11 +179,12 @@ impl Journals {
             // It goes on where its caller is gone, and so does the hold.
             let _rendering = rendering;
             let all = || journal.iter().map(|(file, _)| file.clone()).chain(on_disk.names()).collect();
-            on_disk.prepare()?;
+            // One that can't be written holds up no other.
+            let prepared = on_disk.prepare();
             let files: BTreeSet<FileName> = only.unwrap_or_else(all);
-            files
-                .iter()
-                .try_for_each(|file| on_disk.write(file, journal.get(file).map(Document::text).as_deref()).map(drop))
+            let text = |file: &FileName| journal.get(file).map(Document::text);
+            let written: Vec<_> = files.iter().map(|file| on_disk.write(file, text(file).as_deref())).collect();
+            written.into_iter().try_fold((), |(), written| written.map(drop)).and(prepared)
         });
         if let Err(e) = written.await {
             tracing::warn!(butler = %self.butler, error = %e, "the journal's files can't be written; its rows are as they are to be");
@@ -233,7 +234,9 @@ impl Journals {
             }
         }
         let on_disk = self.files(tenant);
-        strange.extend(blocking(move || on_disk.foreign()).await.into_iter().map(|file| {
+        let (foreign, directories) = blocking(move || (on_disk.foreign(), on_disk.strange_directories())).await;
+        strange.extend(directories.into_iter().map(|why| format!("{why}.")));
+        strange.extend(foreign.into_iter().map(|file| {
             format!(
                 "{file} is no file of a journal, so nothing is taken from it. Those are core.md and, in reference/ and users/, names \
                  of lower case letters, digits, - and _."
