@@ -98,6 +98,7 @@ mod inbox;
 mod injections;
 mod isolation;
 mod journal;
+mod journal_attack;
 mod journal_clients;
 mod journal_crash;
 mod journal_days;
