@@ -101,6 +101,7 @@ mod journal;
 mod journal_attack;
 mod journal_clients;
 mod journal_crash;
+mod journal_crash_calls;
 mod journal_days;
 mod journal_files;
 mod journal_injection;

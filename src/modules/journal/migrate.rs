@@ -270,7 +270,7 @@ impl Journals {
         if self.dividing.load(Ordering::Acquire) {
             return Ok(None);
         }
-        Ok(match sql::division(&mut self.lease(tenant).await?, self.schema(), tenant).await? {
+        Ok(match sql::division(&mut self.lease(tenant).await?, self.schema(), tenant, &to_divide()).await? {
             sql::Division::Broken => Some(
                 "A session that divided context.md was interrupted, and what it wrote is there. To take the migration back: \
                  butlerd journal migrate --rollback"
@@ -279,6 +279,11 @@ impl Journals {
             sql::Division::TakenBack => Some(
                 "The session that was to divide context.md came to nothing, and what it wrote was taken back. The file is whole \
                  in reference/context.md: run `butlerd journal migrate` again, or divide it by hand."
+                    .to_owned(),
+            ),
+            sql::Division::Undone => Some(
+                "No session divided context.md: it is whole in reference/context.md. Run `butlerd journal migrate` again, or \
+                 divide it by hand."
                     .to_owned(),
             ),
             sql::Division::Done => None,

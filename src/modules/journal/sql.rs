@@ -440,23 +440,34 @@ pub(super) enum Division {
     Broken,
     /// It failed, and what it had written was taken back.
     TakenBack,
+    /// No session did anything with what the migration brought.
+    Undone,
 }
 
-/// How the last one ended.
-pub(super) async fn division(lease: &mut Lease, schema: &str, tenant: &TenantId) -> Result<Division, StoreError> {
+/// How the last one ended. `file`: what there is to divide.
+pub(super) async fn division(
+    lease: &mut Lease,
+    schema: &str,
+    tenant: &TenantId,
+    file: &FileName,
+) -> Result<Division, StoreError> {
     let sql = format!(
-        "SELECT kind = 'migrate_back' AND actor = $2 AS taken_back,
+        "SELECT l.kind = 'migrate_back' AND l.actor = $2 AS taken_back,
+                l.session_id IS NULL AND EXISTS (SELECT 1 FROM \"{schema}\".journal_sections s
+                        WHERE s.tenant_id = $1 AND s.begun = l.id AND s.ended IS NULL AND s.file = $3) AS undone,
                 EXISTS (SELECT 1 FROM \"{schema}\".journal_changes c
                         WHERE c.tenant_id = $1 AND c.kind = 'migrate' AND c.session_id IS NOT NULL
                           AND NOT EXISTS (SELECT 1 FROM \"{schema}\".journal_changes u WHERE u.undoes = c.id OR
                               u.kind = 'migrate' AND u.actor = $2 AND u.session_id = c.session_id)) AS broken
-         FROM \"{schema}\".journal_changes WHERE tenant_id = $1 AND kind IN ('migrate', 'migrate_back')
-         ORDER BY id DESC LIMIT 1"
+         FROM \"{schema}\".journal_changes l WHERE l.tenant_id = $1 AND l.kind IN ('migrate', 'migrate_back')
+         ORDER BY l.id DESC LIMIT 1"
     );
-    let rows = lease.read(&sql, &[&tenant.as_str(), &HOUSE]).await.map_err(failed("reading migrations"))?;
-    Ok(match rows.first().map(|last| (last.get("broken"), last.get("taken_back"))) {
-        Some((true, _)) => Division::Broken,
-        Some((_, true)) => Division::TakenBack,
+    let params: Params<'_> = &[&tenant.as_str(), &HOUSE, &file.as_str()];
+    let rows = lease.read(&sql, params).await.map_err(failed("reading migrations"))?;
+    Ok(match rows.first().map(|last| (last.get("broken"), last.get("taken_back"), last.get("undone"))) {
+        Some((true, ..)) => Division::Broken,
+        Some((_, true, _)) => Division::TakenBack,
+        Some((.., true)) => Division::Undone,
         _ => Division::Done,
     })
 }

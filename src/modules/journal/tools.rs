@@ -252,7 +252,9 @@ async fn change(call: &ToolCall, journals: &Journals, op: &Op) -> Result<Value, 
     let kind = if by.migrates { "migrate" } else { "call" };
     let step = Step::new(kind, &call.def.name, call.session(), trust);
     sql::apply_for(&mut tx, &step, &changes).await?;
+    base::crash::point("journal.call_applied");
     tx.commit().await?;
+    base::crash::point("journal.call_committed");
     journals.render(tenant, touched(&before, &changes)).await;
     let (bytes, budget) = (after.text(&file).len(), file.budget());
     let note = (file.kind() == Kind::Core).then_some("Later sessions are told it from their start.");

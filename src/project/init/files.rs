@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::InitError;
 use super::{Change, diff};
+use base::crash;
 
 /// What files are to hold, beside what they hold now.
 #[derive(Debug, Default)]
@@ -116,6 +117,7 @@ impl Entry {
         let permissions = fs::metadata(&self.path).ok().map(|found| found.permissions());
         if let (true, Some(before)) = (backups, &self.before) {
             written.backups.extend(back_up(&self.path, before, permissions.as_ref()).map_err(failed)?);
+            crash::point("init.backed_up");
         }
         if let Some(directory) = self.path.parent() {
             let missing: Vec<_> =
@@ -124,6 +126,7 @@ impl Entry {
             fs::create_dir_all(directory).map_err(failed)?;
         }
         put(&self.path, self.after.as_deref(), permissions.as_ref()).map_err(failed)?;
+        crash::point("init.written");
         written.files.push((self.path.clone(), self.before.clone(), permissions));
         for backup in &self.needless {
             // It is only one file too many when this fails.
@@ -252,10 +255,25 @@ fn put(path: &Path, text: Option<&str>, permissions: Option<&Permissions>) -> io
             _ => Ok(()),
         };
     };
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let draft = path.with_file_name(format!(".{name}.butlerd-{}", std::process::id()));
+    let draft_of = format!(".{}.butlerd-", path.file_name().unwrap_or_default().to_string_lossy());
+    forget_drafts(path, &draft_of);
+    let draft = path.with_file_name(format!("{draft_of}{}", std::process::id()));
     create(&draft, text, permissions)?;
+    crash::point("init.drafted");
     fs::rename(&draft, path).inspect_err(|_| {
         let _ = fs::remove_file(&draft);
     })
+}
+
+/// Takes away what runs left beside a file that were killed in the middle.
+fn forget_drafts(path: &Path, draft_of: &str) {
+    let beside = path.parent().map(fs::read_dir).into_iter().flatten().flatten().flatten();
+    for entry in beside {
+        let name = entry.file_name();
+        let process = name.to_str().and_then(|name| name.strip_prefix(draft_of)).filter(|of| of.parse::<u32>().is_ok());
+        if process.is_some_and(|of| !Path::new("/proc").join(of).exists()) {
+            // It is only one file too many when this fails.
+            let _ = fs::remove_file(entry.path());
+        }
+    }
 }
