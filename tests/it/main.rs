@@ -106,6 +106,7 @@ mod journal_days;
 mod journal_files;
 mod journal_injection;
 mod journal_specification;
+mod journal_sync;
 mod journal_told;
 mod journal_undo;
 mod lattice;
