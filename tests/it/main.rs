@@ -100,6 +100,7 @@ mod isolation;
 mod journal;
 mod journal_attack;
 mod journal_clients;
+mod journal_codex;
 mod journal_crash;
 mod journal_crash_calls;
 mod journal_days;

@@ -28,7 +28,7 @@ pub const ROUNDS: usize = 10;
 /// An assistant in a developer's repository.
 pub struct Assistant<'a> {
     pub developer: Developer<'a>,
-    program: PathBuf,
+    pub program: PathBuf,
     /// What it is told beside the developer's own environment.
     pub environment: Vec<(&'static str, String)>,
 }
@@ -269,19 +269,14 @@ fn of_others() -> Value {
 
 const PROMPT: &str = "Keep one thing and find another.";
 
-/// Codex lists the tools of `butlerd mcp` and calls them, in the project that it was started in.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn codex_lists_and_calls_the_tools() {
-    let test = "project_clients::codex_lists_and_calls_the_tools";
-    let (model, household) = (model(of_others()).await, with_workshop());
+/// Codex on this model, and its home.
+pub fn codex<'a>(test: &str, household: &'a Household, model: &ScriptedModel) -> Option<(Assistant<'a>, PathBuf)> {
     let home = household.path().join("codex");
     let environment = vec![
         ("CODEX_HOME", home.display().to_string()),
         ("OPENAI_API_KEY", "sk-test-key-of-the-scripted-model".to_owned()),
     ];
-    let program = ("codex", "BUTLERD_TEST_CODEX");
-    let Some(codex) = Assistant::installed(program, test, &household, environment) else { return };
-    let _daemon = household.start().await;
+    let codex = Assistant::installed(("codex", "BUTLERD_TEST_CODEX"), test, household, environment)?;
     let config = format!(
         "model = \"gpt-5\"\nmodel_provider = \"scripted\"\napproval_policy = \"never\"\nweb_search = \"disabled\"\n\
          check_for_update_on_startup = false\n\n[model_providers.scripted]\nname = \"scripted\"\nbase_url = \"{}\"\n\
@@ -291,7 +286,18 @@ async fn codex_lists_and_calls_the_tools() {
         model.openai_base_url()
     );
     std::fs::create_dir_all(&home).expect("the directory");
-    std::fs::write(home.join("config.toml"), &config).expect("the configuration");
+    std::fs::write(home.join("config.toml"), config).expect("the configuration");
+    Some((codex, home))
+}
+
+/// Codex lists the tools of `butlerd mcp` and calls them, in the project that it was started in.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn codex_lists_and_calls_the_tools() {
+    let test = "project_clients::codex_lists_and_calls_the_tools";
+    let (model, household) = (model(of_others()).await, with_workshop());
+    let Some((codex, home)) = codex(test, &household, &model) else { return };
+    let _daemon = household.start().await;
+    let config = std::fs::read_to_string(home.join("config.toml")).expect("the configuration");
     codex.init("codex").await;
     let after = std::fs::read_to_string(home.join("config.toml")).expect("the configuration");
     assert!(after.starts_with(&config) && after.contains(&format!("[mcp_servers.{SERVER}]")), "{after}");
