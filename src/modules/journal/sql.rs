@@ -453,7 +453,7 @@ pub(super) async fn division(
 ) -> Result<Division, StoreError> {
     let sql = format!(
         "SELECT l.kind = 'migrate_back' AND l.actor = $2 AS taken_back,
-                l.session_id IS NULL AND EXISTS (SELECT 1 FROM \"{schema}\".journal_sections s
+                l.kind = 'migrate' AND l.session_id IS NULL AND EXISTS (SELECT 1 FROM \"{schema}\".journal_sections s
                         WHERE s.tenant_id = $1 AND s.begun = l.id AND s.ended IS NULL AND s.file = $3) AS undone,
                 EXISTS (SELECT 1 FROM \"{schema}\".journal_changes c
                         WHERE c.tenant_id = $1 AND c.kind = 'migrate' AND c.session_id IS NOT NULL
