@@ -16,7 +16,7 @@ use super::apply::{self, Writing, Wrote};
 use super::ask::{AskError, ask};
 use super::compare::{Compared, Comparing};
 use super::prompt::{KnownMemories, MAX_EPISODES, least_trust, makes_rules, prompt, room_of};
-use super::sql::{Episode, Episodes};
+use super::sql::{Claimed, Episode, Episodes};
 use crate::memory::settings;
 use crate::{Job, JobCall, JobFailure};
 use base::{Trust, crash};
@@ -41,6 +41,8 @@ struct Done {
     given_up: i64,
     /// So many episodes were claimed and given back.
     waiting: i64,
+    /// So many could not be claimed.
+    passed_over: i64,
     compared: Compared,
 }
 
@@ -66,7 +68,8 @@ impl Job for Consolidate {
         }
         let mut done = Done::default();
         let mut most = self.settings.max_sessions as usize;
-        let episodes = queue.claim(self.settings.batch).await?;
+        let Claimed { episodes, passed_over } = queue.claim(self.settings.batch).await?;
+        done.passed_over = passed_over;
         let mut ended = Ok(());
         if !episodes.is_empty() {
             crash::point("memory.claimed");
@@ -203,6 +206,8 @@ impl Done {
             self.skipped.told(),
             failed(self.failed.first(), counted(self.failed_episodes, "episode"), self.given_up),
             (self.waiting > 0).then(|| format!("{} for the next run", wait(self.waiting))),
+            (self.passed_over > 0)
+                .then(|| format!("{} for the next run, locked by another transaction", wait(self.passed_over))),
             one,
             failed(compared.failed.first(), counted(compared.failed.len(), "comparison"), compared.given_up),
         ];

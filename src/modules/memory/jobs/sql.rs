@@ -42,6 +42,14 @@ pub(super) struct Episode {
     pub scope: String,
 }
 
+/// What a claim came to.
+#[derive(Default)]
+pub(super) struct Claimed {
+    pub episodes: Vec<Episode>,
+    /// So many more there was room for, and another transaction had them locked at every look.
+    pub passed_over: i64,
+}
+
 /// The episodes of one butler, of one tenant or of all, for one run.
 pub(super) struct Episodes<'a> {
     db: &'a Database,
@@ -102,17 +110,23 @@ impl<'a> Episodes<'a> {
     }
 
     /// Claims at most `most`, the oldest of each group before the second oldest of any.
-    pub async fn claim(&self, most: u32) -> Result<Vec<Episode>, StoreError> {
+    pub async fn claim(&self, most: u32) -> Result<Claimed, StoreError> {
         // A claim passes over what another transaction has locked, such as one that writes embeddings. The next run may
         // be a day away, so this one looks again.
-        for _ in 0..LOOKS {
-            let claimed = self.claim_unlocked(most).await?;
-            if !claimed.is_empty() || self.count_where(DUE).await? == 0 {
-                return Ok(claimed);
+        let mut claimed = Claimed::default();
+        for look in 1..=LOOKS {
+            let room = most.saturating_sub(u32::try_from(claimed.episodes.len()).unwrap_or(most));
+            claimed.episodes.extend(self.claim_unlocked(room).await?);
+            claimed.passed_over = match claimed.episodes.len() < most as usize {
+                true => self.count_where(DUE).await?,
+                false => 0,
+            };
+            if claimed.passed_over == 0 || look == LOOKS {
+                break;
             }
             tokio::time::sleep(NEXT_LOOK).await;
         }
-        Ok(Vec::new())
+        Ok(claimed)
     }
 
     async fn claim_unlocked(&self, most: u32) -> Result<Vec<Episode>, StoreError> {
