@@ -102,8 +102,14 @@ impl JournalFiles {
         let directory = open_directory(&self.root.join(directory))?;
         let notes = self.notes()?;
         let noted = file.as_str().replace('/', "~");
-        let (path, next) = (within(&directory, name), within(&notes, &format!("{noted}.next")));
-        Ok(Place { path, written: within(&notes, &noted), next, _held: [directory, notes] })
+        let [next, draft] = ["next", "draft"].map(|what| within(&notes, &format!("{noted}.{what}")));
+        Ok(Place {
+            path: within(&directory, name),
+            written: within(&notes, &noted),
+            next,
+            draft,
+            _held: [directory, notes],
+        })
     }
 
     /// The directory of notes. Whoever may write beside it can have put another one there, and by links in that have
@@ -187,7 +193,7 @@ impl JournalFiles {
         let _writing = self.lock();
         let place = self.place(file)?;
         let found = place.look(file);
-        let Place { path, written, next, .. } = &place;
+        let Place { path, written, next, draft, .. } = &place;
         let there = read(path).ok().flatten();
         // A kill may have come between the file and its note.
         if there.is_some() && there == noted(next) {
@@ -216,35 +222,34 @@ impl JournalFiles {
         let text = text.unwrap_or_default();
         replace(next, text)?;
         crash::point("journal.noted");
-        let new = path.with_extension("md.new");
-        self.make(&new, text)?;
+        self.make(draft, text)?;
         if found == OnDisk::Missing {
-            match renameat2(AT_FDCWD, &new, AT_FDCWD, path, RenameFlags::RENAME_NOREPLACE) {
+            match renameat2(AT_FDCWD, draft, AT_FDCWD, path, RenameFlags::RENAME_NOREPLACE) {
                 Ok(()) => {}
                 // Somebody made it in this moment.
-                Err(nix::errno::Errno::EEXIST) => return self.leave(&new, next),
+                Err(nix::errno::Errno::EEXIST) => return self.leave(draft, next),
                 Err(e) => return Err(e.into()),
             }
         } else {
             let swap =
-                || renameat2(AT_FDCWD, &new, AT_FDCWD, path, RenameFlags::RENAME_EXCHANGE).map_err(io::Error::from);
+                || renameat2(AT_FDCWD, draft, AT_FDCWD, path, RenameFlags::RENAME_EXCHANGE).map_err(io::Error::from);
             swap()?;
-            let out = read(&new).ok().flatten();
+            let out = read(draft).ok().flatten();
             let was = noted(written).unwrap_or_default();
             if out.as_deref() != Some(&*was) && out.as_deref() != Some(text) {
                 // Somebody saved in this moment: theirs stays.
                 swap()?;
-                return self.leave(&new, next);
+                return self.leave(draft, next);
             }
-            forget(&new)?;
+            forget(draft)?;
         }
         crash::point("journal.swapped");
         fs::rename(next, written)?;
         Ok(true)
     }
 
-    fn leave(&self, new: &Path, next: &Path) -> io::Result<bool> {
-        forget(new)?;
+    fn leave(&self, draft: &Path, next: &Path) -> io::Result<bool> {
+        forget(draft)?;
         forget(next)?;
         Ok(false)
     }
@@ -267,6 +272,8 @@ struct Place {
     written: PathBuf,
     /// What was about to be.
     next: PathBuf,
+    /// The new file until it takes its place: not beside it, where others may write and have put something in the way.
+    draft: PathBuf,
     _held: [File; 2],
 }
 
@@ -476,7 +483,7 @@ mod tests {
         let target = own.join("key");
         fs::write(&target, "secret\n").unwrap();
         let link = |at: PathBuf, to: &Path| std::os::unix::fs::symlink(to, at).unwrap();
-        link(files.path(&file).with_extension("md.new"), &target);
+        link(files.noted(&file)[0].with_extension("md.draft"), &target);
         link(files.noted(&file)[1].with_extension("new"), &target);
         link(files.noted(&file)[0].with_extension("new"), &target);
         assert!(files.write(&file, Some("one\n")).unwrap());
