@@ -9,9 +9,9 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::support::Household;
 use crate::support::developer::butlerd;
 use crate::support::journal::{GENERAL, count, files_of_rows};
+use crate::support::{Household, eventually};
 use journal::wire::{Accepted, Checked, Edit, Op, Start, Status};
 
 /// All names below a directory.
@@ -220,4 +220,31 @@ async fn a_hook_whose_socket_hangs_ends_well_and_says_nothing() {
             assert_eq!(told["hookSpecificOutput"]["additionalContext"], "", "{event}: {told}");
         }
     }
+}
+
+/// An assistant that keeps the hook's input open: the journal needs none of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hook_whose_input_does_not_end_says_what_the_journal_has() {
+    let household = Household::new();
+    let _daemon = household.start().await;
+    household.journal_begun().await;
+    let project = tempfile::tempdir().expect("a directory");
+    let hook = |event: &str| {
+        let mut hook = Command::new(butlerd());
+        hook.args(["hook", event]).arg("--data-dir").arg(household.data());
+        hook.env_clear().env("HOME", household.path()).current_dir(project.path());
+        let mut hook = hook.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a hook");
+        let open = hook.stdin.take();
+        let out = tokio::task::block_in_place(|| hook.wait_with_output()).expect("it ends");
+        drop(open);
+        assert!(out.status.success(), "{event}: {:?}", out.status);
+        String::from_utf8_lossy(&out.stdout).into_owned()
+    };
+    // Whoever is too slow for the deadline here has another try.
+    eventually("the journal is told", || async {
+        let said = hook("SessionStart");
+        if said.contains("=== CORE MEMORY (always loaded) ===") { Ok(()) } else { Err(said) }
+    })
+    .await;
+    assert_eq!(hook("UserPromptSubmit"), "", "nothing is to be summarized");
 }

@@ -39,15 +39,8 @@ pub fn run(event: Option<&str>, data_dir: Option<&Path>) -> i32 {
         eprintln!("butlerd hook: an event is missing. There are: {}", hook::EVENTS.join(", "));
         return 0;
     };
-    let mut input = Vec::new();
-    let stdin = std::io::stdin();
-    if !stdin.is_terminal() {
-        // What was read until then is all there is.
-        drop(stdin.lock().take(MOST).read_to_end(&mut input));
-    }
-    let input = String::from_utf8_lossy(&input);
     // A mistake of ours must not look like an answer to the assistant's question, either.
-    let said = catch_unwind(|| hook::run(event, &input, data_dir)).unwrap_or_default();
+    let said = catch_unwind(|| hook::run(event, standard_input, data_dir)).unwrap_or_default();
     if let Some(said) = said {
         crash::point("hook.answered");
         // Nobody may listen any more: then it was not told.
@@ -57,6 +50,16 @@ pub fn run(event: Option<&str>, data_dir: Option<&Path>) -> i32 {
         }
     }
     0
+}
+
+/// Waits for the end of standard input. A terminal has none.
+fn standard_input() -> String {
+    let (mut input, stdin) = (Vec::new(), std::io::stdin());
+    if !stdin.is_terminal() {
+        // What was read until then is all there is.
+        drop(stdin.lock().take(MOST).read_to_end(&mut input));
+    }
+    String::from_utf8_lossy(&input).into_owned()
 }
 
 #[cfg(test)]

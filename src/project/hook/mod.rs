@@ -35,7 +35,7 @@ use events::{Event, Work};
 use injection::ProjectPart;
 use input::Input;
 use state::StateDirectory;
-use worker::{Outcome, Worker};
+use worker::{Outcome, Report, Worker};
 
 pub use events::{BUDGET, FLOOR};
 pub use journal::{ASSISTANT_VARIABLE, CODEX};
@@ -121,9 +121,9 @@ struct Surroundings<'a> {
 
 /// What is to be printed for this event, or nothing. Whoever has printed it says so by [`Said::printed`].
 ///
-/// `input` is what the assistant wrote to standard input. It takes at most [`DEADLINE`] ([`STOP_DEADLINE`] for `Stop`),
-/// whatever the daemon and the disk do, and neither fails nor panics.
-pub fn run(event: &str, input: &str, data_dir: Option<&Path>) -> Option<Said> {
+/// `input` waits for what the assistant writes to standard input, and has all of it. It takes at most [`DEADLINE`]
+/// ([`STOP_DEADLINE`] for `Stop`), whatever the assistant, the daemon and the disk do, and neither fails nor panics.
+pub fn run(event: &str, input: impl FnOnce() -> String + Send + 'static, data_dir: Option<&Path>) -> Option<Said> {
     let began = Instant::now();
     let event = Event::read(event)?;
     let state = StateDirectory::of_environment();
@@ -133,7 +133,7 @@ pub fn run(event: &str, input: &str, data_dir: Option<&Path>) -> Option<Said> {
 /// What is printed of what has come by `until`.
 fn tell(
     event: Event,
-    input: &str,
+    input: impl FnOnce() -> String + Send + 'static,
     data_dir: Option<&Path>,
     state: Option<&StateDirectory>,
     until: Instant,
@@ -164,14 +164,17 @@ fn text_of(event: Event, project: Option<&str>, journal: Option<Outcome<journal:
 /// Works on project memory's part. `found` gets the project that it is about.
 fn project_memory(
     event: Event,
-    input: &str,
+    input: impl FnOnce() -> String + Send + 'static,
     data_dir: Option<&Path>,
     state: Option<StateDirectory>,
     until: Instant,
     found: Arc<OnceLock<ProjectPlace>>,
 ) -> Worker<ProjectPart> {
-    let (input, data_dir) = (input.to_owned(), data_dir.map(Path::to_owned));
+    let data_dir = data_dir.map(Path::to_owned);
     Worker::begin("hook", move |reports| {
+        let _ = reports.send(Report::AwaitsInput);
+        let input = input();
+        let _ = reports.send(Report::HasInput);
         let input = Input::read(&input)?;
         let work = events::work(event, &input);
         if matches!(work, Work::Nothing) {

@@ -8,6 +8,9 @@ use super::injection::ProjectPart;
 
 /// What a thread that works says to the one that watches the clock.
 pub enum Report<T = ProjectPart> {
+    /// It waits for the end of what the assistant writes.
+    AwaitsInput,
+    HasInput,
     /// What is to be told. Another one takes its place.
     Text(T),
     Missed(String),
@@ -43,14 +46,16 @@ impl<T: Send + 'static> Worker<T> {
 
     /// Waits until it is done, or for no longer than `until`. What was said before that counts.
     pub fn wait(self, until: Instant) -> Outcome<T> {
-        let (mut text, mut missed) = (None, self.failed);
+        let (mut text, mut missed, mut awaited) = (None, self.failed, "the answer");
         loop {
             match self.reports.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(Report::AwaitsInput) => awaited = "the end of standard input",
+                Ok(Report::HasInput) => awaited = "the answer",
                 Ok(Report::Text(said)) => text = Some(said),
                 Ok(Report::Missed(reason)) => missed = Some(reason),
                 Ok(Report::Done) => break,
                 Err(RecvTimeoutError::Timeout) => {
-                    missed = Some("the deadline came before the answer".to_owned());
+                    missed = Some(format!("the deadline came before {awaited}"));
                     break;
                 }
                 // The thread panicked, or there is none.

@@ -86,7 +86,8 @@ impl Machine {
 
     fn said(&self, event: &str, input: &str, within: Duration) -> Option<Said> {
         let until = Instant::now() + within;
-        tell(Event::read(event).unwrap(), input, Some(self.dir.path()), Some(&self.state), until)
+        let input = input.to_owned();
+        tell(Event::read(event).unwrap(), move || input, Some(self.dir.path()), Some(&self.state), until)
     }
 
     /// What the assistant reads of it.

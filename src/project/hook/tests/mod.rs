@@ -125,7 +125,7 @@ fn hook_in(
         match report {
             Report::Text(part) => (line, told) = (Some(block::output(event.as_str(), &part.text)), part.told),
             Report::Missed(why) => missed.push(why),
-            Report::Done => {}
+            Report::AwaitsInput | Report::HasInput | Report::Done => {}
         }
     }
     HookRun { line, told, missed, outcome }
