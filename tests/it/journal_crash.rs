@@ -11,7 +11,7 @@ use crate::support::journal::{
 };
 use crate::support::tally::died;
 use crate::support::{Daemon, Household, eventually, model};
-use journal::wire::{Accepted, Checkpoint, Edit, FileText, Level, Migrated, Op, Rotated, Status, SyncBegun};
+use journal::wire::{Accepted, Checkpoint, Edit, FileText, Level, Migrated, Op, Range, Rotated, Status, SyncBegun};
 
 /// Past the lease of a sync that was killed.
 const LATER: &str = "2400s";
@@ -191,6 +191,32 @@ async fn killed_in_a_change_by_hand_it_is_done_or_not_done() {
         household.told::<Migrated>(brought("again"));
         household.told::<Migrated>(Op::MigrateBack);
         assert_eq!(files_of_rows(&db).await, before, "{point}");
+        drop(daemon);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_at_a_checkpoint_by_hand_it_is_made_once() {
+    let household = Household::new();
+    for (n, (point, made)) in [("journal.settled", false), ("journal.settle_committed", true)].into_iter().enumerate() {
+        let daemon = household.start().await;
+        household.journal_begun().await;
+        said(&household.rows().await, "owner", &texts(3)).await;
+        let status = household.sync_status();
+        let (begin, end) = (status.begin_id.expect("a first"), status.end_id.expect("a last"));
+        let checkpoint = || Op::Checkpoint { end, summary: format!("What {point} left.") };
+        household.told::<Range>(Op::Range { begin, end, all: false });
+        drop(daemon);
+        let daemon = killed_at(&household, point, checkpoint()).await;
+        is_whole(&household, &household.rows().await, point).await;
+        match made {
+            true => assert_eq!(household.refused(checkpoint()).0, "no_sync", "{point}"),
+            // Whoever was shown the range need not read it again.
+            false => drop(household.told::<Checkpoint>(checkpoint())),
+        }
+        let all: Vec<Checkpoint> = household.told(Op::Checkpoints { most: 10, before: None });
+        assert_eq!(all.len(), n + 1, "{point}: {all:?}");
+        assert_eq!((all[0].start_id, all[0].end_id, all[0].count), (begin, end, 3), "{point}: {all:?}");
         drop(daemon);
     }
 }

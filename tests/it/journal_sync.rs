@@ -202,3 +202,51 @@ async fn notes_to_self_are_part_of_core_memory_and_not_of_its_file() {
     let of_core = status.files.iter().find(|file| file.file == "core.md").expect("core memory");
     assert_eq!((of_core.bytes, of_core.level), (3072, Level::Warn), "full, and not over: {status:?}");
 }
+
+/// A butler that can do one thing at a time is at it: whoever comes next is in the sync, and the owner's own words wait.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sync_goes_before_ordinary_messages() {
+    let model = model(json!([
+        own_pass(json!([checkpoint("Tasks of the garden.")])),
+        {"when": "busy for long", "steps": [{"hang": {"times": 1}}, {"say": "Done."}]},
+        {"when": "hello there", "steps": [{"say": "Good morning."}]},
+    ]))
+    .await;
+    let household = at_starts_alone(&model).replace(
+        "general/butler.toml",
+        "max_concurrent_sessions = 3",
+        "max_concurrent_sessions = 1",
+    );
+    let daemon = household.start().await;
+    household.journal_begun().await;
+    let db = household.rows().await;
+    let in_state = async |state: &str, n: usize| {
+        let sql = "SELECT id::text FROM general.sessions WHERE state = $1";
+        eventually(&format!("{n} {state}"), || async {
+            let rows = db.query(sql, &[&state]).await.map_err(|e| e.to_string())?;
+            let ids: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+            if ids.len() == n { Ok(ids) } else { Err(format!("{ids:?}")) }
+        })
+        .await
+    };
+    let trigger = |prompt: &str| {
+        let (general, prompt) = (daemon.mcp(GENERAL), json!({"prompt": prompt}));
+        tokio::spawn(async move { general.ok("trigger", prompt).await })
+    };
+    let busy = trigger("busy for long");
+    let ids = in_state("running", 1).await;
+    let ordinary: Vec<_> = (0..3).map(|_| trigger("hello there")).collect();
+    in_state("queued", 3).await;
+    said(&db, "owner", &texts(5)).await;
+    assert_eq!(household.told::<SyncBegun>(Op::Sync).status, "started");
+    in_state("queued", 4).await;
+    let (code, out, err) = household.cli(&["sessions", "cancel", &ids[0]]);
+    assert_eq!(code, 0, "{out}{err}");
+    for waited in ordinary.into_iter().chain([busy]) {
+        waited.await.expect("it ends");
+    }
+    household.synced(&db, 1).await;
+    let sql = "SELECT prompt FROM general.sessions WHERE started_at IS NOT NULL ORDER BY started_at";
+    let began: Vec<String> = db.query(sql, &[]).await.expect("sessions").iter().map(|row| row.get(0)).collect();
+    assert!(began.len() == 5 && began[1].starts_with("Memory sync: "), "{began:?}");
+}

@@ -14,7 +14,7 @@ use ::journal::documents::Documents;
 use ::journal::file::FileName;
 use ::journal::ops::{By, Op, apply};
 use ::journal::wire::{self, FileText, SyncStatus};
-use base::{RequestContext, SessionId, TenantId, Trust};
+use base::{RequestContext, SessionId, TenantId, Trust, crash};
 use conversation::Placed;
 use sessions::{SCHEDULE, SessionOptions, Trigger};
 use store::StoreError;
@@ -197,7 +197,7 @@ impl Journals {
         }
         sql::begin_sync(&mut tx, schema, &sync).await?;
         tx.commit().await.map_err(StoreError::query("beginning a sync"))?;
-        base::crash::point("journal.sync_begun");
+        crash::point("journal.sync_begun");
         Ok(Begun::Sync(sync, said))
     }
 
@@ -315,7 +315,9 @@ impl Journals {
         let mut lease = self.lease(tenant).await?;
         let mut tx = lease.begin().await.map_err(StoreError::query("beginning"))?;
         let id = sql::settle(&mut tx, self.schema(), sync).await?;
+        crash::point("journal.settled");
         tx.commit().await.map_err(StoreError::query("making a checkpoint"))?;
+        crash::point("journal.settle_committed");
         Ok(id)
     }
 
