@@ -100,7 +100,7 @@ fn person(grant: &Grant) -> Result<String, Failure> {
 }
 
 impl Rpc {
-    fn post(&self) -> Outbox {
+    pub(super) fn post(&self) -> Outbox {
         self.supervisor.services().outbox.clone()
     }
 

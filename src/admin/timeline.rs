@@ -9,14 +9,20 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::failure::Failure;
-use super::rights::Need;
+use super::rights::{self, Need};
 use super::rpc::{Rpc, Unavailable, not_found, typed};
 use super::sessions::{CallRow, SessionRow};
 use super::visitor::may;
+use access::Grant;
+use approvals::{Action, Filter};
 use base::{Money, RequestContext};
 use butler::Butler;
+use outbox::DeliveryView;
 use sessions::{EventPage, SessionEvent, TracePart};
 use store::StoreError;
+
+/// So many calls that waited for a person, and deliveries, are told of one trace.
+const MOST_LEFT: i64 = 200;
 
 /// Records of what happened.
 #[rpc(server, client, namespace = "butlerd", namespace_separator = ".")]
@@ -46,6 +52,12 @@ pub struct Timeline {
     pub calls: Vec<CallRow>,
     /// Runs of schedules.
     pub runs: Vec<TracedRun>,
+    /// What these sessions asked a person for.
+    #[serde(default)]
+    pub approvals: Vec<Action>,
+    /// What was to leave because of it.
+    #[serde(default)]
+    pub deliveries: Vec<DeliveryView>,
     /// Of the sessions whose cost is known, in US dollars; `None`: of none.
     pub cost_usd: Option<Money>,
     pub sessions_of_unknown_cost: usize,
@@ -129,9 +141,28 @@ impl TimelineApiServer for Rpc {
             );
             return Err(not_found(&message, &unavailable));
         }
+        self.add_what_left(&grant, &mut whole).await?;
         whole.unavailable = unavailable;
         whole.put_in_order();
         Ok(whole)
+    }
+}
+
+impl Rpc {
+    /// What the sessions and requests of a trace asked a person for, and what was to leave because of them.
+    async fn add_what_left(&self, grant: &Grant, whole: &mut Timeline) -> Result<(), Failure> {
+        let sessions: Vec<Uuid> = whole.sessions.iter().map(|row| row.session.id).collect();
+        let mut requests: Vec<Uuid> = whole.sessions.iter().map(|row| row.session.request_id).collect();
+        requests.push(whole.id);
+        requests.sort_unstable();
+        requests.dedup();
+        let own = rights::own_or(grant, None)?;
+        let filter = Filter { butler: own.clone(), sessions: Some(sessions), ..Filter::default() };
+        whole.approvals = self.actions().list(&grant.tenant, &filter, MOST_LEFT).await?;
+        whole.deliveries = self.post().of_requests(&grant.tenant, own.as_deref(), &requests, MOST_LEFT).await?;
+        let full = |n: usize| i64::try_from(n).is_ok_and(|n| n >= MOST_LEFT);
+        whole.cut |= full(whole.approvals.len()) || full(whole.deliveries.len());
+        Ok(())
     }
 }
 
@@ -178,6 +209,7 @@ impl Timeline {
         self.events.sort_by_key(|event| event.at);
         self.calls.sort_by_key(|row| row.called_at);
         self.runs.sort_by_key(|row| row.fire_at);
+        self.approvals.sort_by_key(|action| action.requested_at);
         let costs: Vec<Option<Money>> = self.sessions.iter().map(|row| row.session.cost_usd).collect();
         self.sessions_of_unknown_cost = costs.iter().filter(|c| c.is_none()).count();
         self.cost_usd = costs.into_iter().flatten().reduce(|sum, cost| sum + cost);

@@ -241,6 +241,8 @@ pub struct Filter {
     pub since: Option<Timestamp>,
     /// Those that were asked for before this one.
     pub before: Option<Uuid>,
+    /// Those of these sessions.
+    pub sessions: Option<Vec<Uuid>>,
 }
 
 store::row! {

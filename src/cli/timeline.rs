@@ -4,6 +4,8 @@ use super::events::{Printer, READ};
 use super::out::{Out, Tone};
 use super::text::{brief, count, one_line, words};
 use admin::{CallRow, Timeline, TracedRun, TracedSession};
+use approvals::Action;
+use outbox::DeliveryView;
 
 /// One line of the story, and when it happened.
 type Line<'a> = (jiff::Timestamp, Box<dyn Fn(&Printer) + 'a>);
@@ -25,6 +27,15 @@ pub fn show(out: &Out, whole: &Timeline) {
     }
     for call in &whole.calls {
         lines.push((call.called_at, Box::new(|p| p.row(call.called_at, &call.butler, "calls", &called(call)))));
+    }
+    for action in &whole.approvals {
+        lines.push((
+            action.requested_at,
+            Box::new(|p| p.row(action.requested_at, &action.butler, "asks", &asked(action))),
+        ));
+    }
+    for row in &whole.deliveries {
+        lines.push((row.created_at, Box::new(|p| p.row(row.created_at, &row.origin, "sends", &sent(row)))));
     }
     for event in &whole.events {
         lines.push((event.at, Box::new(|p| p.session(event))));
@@ -64,6 +75,15 @@ fn called(call: &CallRow) -> String {
     let (arguments, took) = (brief(&call.arguments, READ), call.duration_us as f64 / 1000.0);
     let caller = one_line(call.caller.as_deref().unwrap_or_default(), 60);
     format!("{} {arguments} by {caller}: {}, {took:.1} ms", call.tool, call.outcome)
+}
+
+fn asked(action: &Action) -> String {
+    let to = action.recipient.as_ref().map(|to| format!(" to {}", to.to)).unwrap_or_default();
+    one_line(&format!("for {}{to}: {}, {}", action.tool_name, action.status.as_str(), action.id), READ)
+}
+
+fn sent(row: &DeliveryView) -> String {
+    one_line(&format!("to {} over {}: {}, {}", row.target, row.channel, row.state, row.id), READ)
 }
 
 fn total(whole: &Timeline) -> String {

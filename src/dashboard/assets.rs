@@ -1,18 +1,16 @@
 //! What pages load besides themselves: part of the binary, named by its content, so that a browser keeps it for good.
 
-use std::io::Write;
 use std::sync::OnceLock;
 
 use bytes::Bytes;
 use flate2::Compression;
-use flate2::write::GzEncoder;
-use http::header::{
-    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, VARY, X_CONTENT_TYPE_OPTIONS,
-};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, VARY, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, Response};
 use http_body_util::{BodyExt, Full};
 use mcp::Body;
 use sha2::{Digest, Sha256};
+
+use super::packed;
 
 /// Where assets are served.
 pub(super) const PREFIX: &str = "/assets/";
@@ -55,13 +53,7 @@ impl Asset {
     }
 
     fn gzip(&self) -> Bytes {
-        let pack = || {
-            let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
-            // Writing into memory can't fail.
-            let _ = gzip.write_all(self.content);
-            Bytes::from(gzip.finish().unwrap_or_default())
-        };
-        self.gzip.get_or_init(pack).clone()
+        self.gzip.get_or_init(|| packed::gzip(self.content, Compression::best())).clone()
     }
 }
 
@@ -78,17 +70,16 @@ static ALL: [&Asset; 6] = [&STYLE, &HTMX, &PAGE, &PLOT, &PLOT_STYLE, &ICON];
 pub(super) fn answer(path: &str, headers: &HeaderMap) -> Option<Response<Body>> {
     let name = path.strip_prefix(PREFIX)?;
     let asset = ALL.iter().find(|asset| asset.name() == name)?;
-    let takes = |value: &HeaderValue| value.to_str().is_ok_and(|value| value.contains("gzip"));
-    let packed = headers.get_all(ACCEPT_ENCODING).iter().any(takes);
-    let content = if packed { asset.gzip() } else { Bytes::from_static(asset.content) };
+    let takes_gzip = packed::takes_gzip(headers);
+    let content = if takes_gzip { asset.gzip() } else { Bytes::from_static(asset.content) };
     let mut response = Response::new(Full::new(content).boxed_unsync());
     let own = response.headers_mut();
     own.insert(CONTENT_TYPE, HeaderValue::from_static(asset.media_type()));
     own.insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=31536000, immutable"));
     own.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     own.insert(VARY, HeaderValue::from_static("accept-encoding"));
-    if packed {
-        own.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    if takes_gzip {
+        packed::mark(own);
     }
     Some(response)
 }
@@ -96,6 +87,7 @@ pub(super) fn answer(path: &str, headers: &HeaderMap) -> Option<Response<Body>> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING};
 
     #[test]
     fn the_first_load_stays_small() {

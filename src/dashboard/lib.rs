@@ -14,6 +14,7 @@ mod form;
 mod layout;
 mod live;
 mod login;
+mod packed;
 mod pages;
 mod parts;
 mod plot;

@@ -24,7 +24,7 @@ use super::router::Found;
 use super::send::{go, html};
 use super::time::Now;
 use super::visit::Visit;
-use super::{assets, layout, login, router};
+use super::{assets, layout, login, packed, router};
 
 /// The largest form: a long message, with room.
 const LARGEST_FORM: u64 = 1024 * 1024;
@@ -162,7 +162,8 @@ impl Site for Dashboard {
 
     async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
         let bare = request.method() == Method::HEAD;
-        let mut response = self.page(request).await;
+        let takes_gzip = packed::takes_gzip(request.headers());
+        let mut response = packed::page(self.page(request).await, takes_gzip).await;
         if bare {
             *response.body_mut() = Full::new(Bytes::new()).boxed_unsync();
         }

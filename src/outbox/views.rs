@@ -65,6 +65,17 @@ impl Outbox {
         sql::newest(&mut self.db().shared(tenant).await?, tenant, (origin, states, before), limit).await
     }
 
+    /// The deliveries that these requests led to, the oldest first: of one butler, or of all.
+    pub async fn of_requests(
+        &self,
+        tenant: &TenantId,
+        origin: Option<&str>,
+        requests: &[Uuid],
+        limit: i64,
+    ) -> Result<Vec<DeliveryView>, StoreError> {
+        sql::of_requests(&mut self.db().shared(tenant).await?, tenant, (origin, requests), limit).await
+    }
+
     /// The ids of deliveries that begin so, each with its butler.
     pub async fn ids(
         &self,

@@ -15,6 +15,8 @@ use crate::{Failed, Plan, boot, machine};
 
 /// Until the first byte of any page, p95.
 const FIRST_BYTE_MS: f64 = 100.0;
+/// Of a page with all that it loads, as a browser gets it that has been nowhere yet.
+const FIRST_LOAD_KB: f64 = 120.0;
 /// Of fifty pages that stay open.
 const OPEN: usize = 50;
 const OPEN_MB: f64 = 20.0;
@@ -34,7 +36,7 @@ const MEMORIES: usize = 100_000;
 const LOOK: Duration = Duration::from_secs(30);
 
 /// Places that need no row of their own, and what each shows of the rows that were filled in, where it shows any.
-const PLACES: [(&str, &str); 22] = [
+const PLACES: [(&str, &str); 25] = [
     ("/", QUESTION),
     ("/sessions", QUESTION),
     ("/approvals", ""),
@@ -58,6 +60,9 @@ const PLACES: [(&str, &str); 22] = [
     ("/audit?tool=state_get", CALL),
     ("/undo", ""),
     ("/butlers/general", QUESTION),
+    ("/butlers/general/tools/state_get", "state_get"),
+    ("/secrets", ""),
+    ("/find?q=number", ""),
 ];
 
 /// Lists that go on page by page, and the same of them.
@@ -103,20 +108,33 @@ pub async fn measure(plan: &Plan) -> Result<(), Failed> {
         MESSAGES / scale,
         MEMORIES as i64 / scale
     ));
-    let times = if plan.is_quick() { 20 } else { 100 };
+    let mut looks =
+        Looks { browser: &browser, times: if plan.is_quick() { 20 } else { 100 }, largest: Default::default() };
     for (place, shows) in PLACES {
-        first_bytes(&browser, place, place, shows, times).await?;
+        looks.first_bytes(place, place, shows).await?;
     }
+    let fact = format!("/memory/{MODEL}/fact/");
     let search = format!("/memory?butler={MODEL}&q={}", words.replace(' ', "+"));
-    first_bytes(&browser, "/memory, a search", &search, &format!("/memory/{MODEL}/fact/"), times).await?;
+    looks.first_bytes("/memory, a search", &search, &fact).await?;
     for (list, shows) in LISTS {
         let (far, page) = browser.page_of(list, FAR).await?;
-        first_bytes(&browser, &format!("{list}, page {page}"), &far, shows, times).await?;
+        looks.first_bytes(&format!("{list}, page {page}"), &far, shows).await?;
     }
     let session = browser.link("/sessions", QUESTION).await?;
-    first_bytes(&browser, "a session", &session, QUESTION, times).await?;
-    let message = browser.link("/inbox", MESSAGE).await?;
-    first_bytes(&browser, "a message", &message, MESSAGE, times).await?;
+    let id = session.rsplit('/').next().unwrap_or_default();
+    for (what, path, shows) in [
+        ("a session", session.clone(), QUESTION),
+        ("what a session was told", format!("/memory/told/{id}"), ""),
+        ("a trace", format!("/trace/{id}"), QUESTION),
+        ("a message", browser.link("/inbox", MESSAGE).await?, MESSAGE),
+        ("a delivery", browser.link("/deliveries", ANSWER).await?, ANSWER),
+        ("a conversation", browser.leads("/conversations", "/conversations/").await?, ""),
+        ("a memory", browser.leads(&search, &fact).await?, ""),
+        ("a schedule", browser.leads("/schedules", "/schedules/").await?, ""),
+    ] {
+        looks.first_bytes(what, &path, shows).await?;
+    }
+    looks.told();
     drop(browser);
     daemon.stop().await?;
     let daemon = Daemon::start(&household, &settings).await?;
@@ -319,6 +337,20 @@ impl Browser {
         found.ok_or_else(|| format!("{page} has no link {text:?}").into())
     }
 
+    /// Where the first link of a page leads that goes to such a place.
+    async fn leads(&self, page: &str, to: &str) -> Result<String, Failed> {
+        let html = self.get(page).await?.text().await?;
+        let found = links(&html).find(|link| link.len() > to.len() && link.starts_with(to));
+        found.ok_or_else(|| format!("{page} has no link to {to}…").into())
+    }
+
+    /// The bytes that come of something, for a browser that takes them packed.
+    async fn weight(&self, path: &str) -> Result<usize, Failed> {
+        let asked = self.client.get(format!("{}{path}", self.at)).header("cookie", &self.cookie);
+        let answer = asked.header("accept-encoding", "gzip").send().await?.error_for_status()?;
+        Ok(answer.bytes().await?.len())
+    }
+
     /// Opens the home page and its stream, which begins where the page was made.
     async fn open(&self) -> Result<reqwest::Response, Failed> {
         let html = self.get("/").await?.text().await?;
@@ -332,22 +364,51 @@ fn links(html: &str) -> impl Iterator<Item = String> {
     html.split("href=\"").skip(1).map(|rest| rest.split('"').next().unwrap_or_default().replace("&amp;", "&"))
 }
 
-/// How long it takes until a page begins to come, which must show something.
-async fn first_bytes(browser: &Browser, what: &str, path: &str, shows: &str, times: usize) -> Result<(), Failed> {
-    let mut waited = Vec::new();
-    let html = browser.get(path).await?.text().await?;
-    if !html.contains(shows) {
-        return Err(format!("{path} does not show {shows:?}").into());
+/// Looks at pages, each so many times.
+struct Looks<'a> {
+    browser: &'a Browser,
+    times: usize,
+    /// The page that weighs most with all that it loads, and how many bytes that are.
+    largest: (String, usize),
+}
+
+impl Looks<'_> {
+    /// How long it takes until a page begins to come, which must show something.
+    async fn first_bytes(&mut self, what: &str, path: &str, shows: &str) -> Result<(), Failed> {
+        let Self { browser, times, .. } = *self;
+        let mut waited = Vec::new();
+        let html = browser.get(path).await?.text().await?;
+        if !html.contains(shows) || !html.contains("<main") {
+            return Err(format!("{path} does not show {shows:?} in a page").into());
+        }
+        for _ in 0..times {
+            let begun = Instant::now();
+            let answer = browser.get(path).await?;
+            waited.push(begun.elapsed().as_secs_f64() * 1e3);
+            answer.bytes().await?;
+        }
+        let mut weight = browser.weight(path).await?;
+        let loads = ["href=\"", "src=\""].into_iter().flat_map(|name| html.split(name).skip(1));
+        for asset in loads.filter_map(|rest| rest.split('"').next()).filter(|to| to.starts_with("/assets/")) {
+            weight += browser.weight(asset).await?;
+        }
+        if weight > self.largest.1 {
+            self.largest = (what.to_owned(), weight);
+        }
+        let (p50, p95) = (median(&waited), p95(&waited));
+        let verdict = Verdict::at_most(p95, FIRST_BYTE_MS, "ms, p95");
+        table::note(&format!("{what:<34} p50 {p50:>7.1} ms  p95 {p95:>7.1} ms   {verdict}"));
+        Ok(())
     }
-    for _ in 0..times {
-        let begun = Instant::now();
-        let answer = browser.get(path).await?;
-        waited.push(begun.elapsed().as_secs_f64() * 1e3);
-        answer.bytes().await?;
+
+    fn told(&self) {
+        let kb = self.largest.1 as f64 / 1024.0;
+        let verdict = Verdict::at_most(kb, FIRST_LOAD_KB, "KB");
+        table::note(&format!(
+            "the largest first load, with all that a page loads: {kb:.1} KB ({})   {verdict}",
+            self.largest.0
+        ));
     }
-    let verdict = Verdict::at_most(p95(&waited), FIRST_BYTE_MS, "ms, p95");
-    table::note(&format!("{what:<32} p50 {:>7.1} ms  p95 {:>7.1} ms   {verdict}", median(&waited), p95(&waited)));
-    Ok(())
 }
 
 /// Fifty pages that stay open while nothing happens: each asks for itself again whenever its stream says so, and at every

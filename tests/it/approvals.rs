@@ -124,6 +124,10 @@ async fn a_gated_call_waits_and_each_end_reaches_its_butler() {
 
     // Approved after a restart, and by nobody who saw something else.
     let ann = waiting(&db, "ann").await;
+    let session = json_of(&household, &["approvals", "show", &ann])["action"]["session_id"].clone();
+    let story = json_of(&household, &["timeline", session.as_str().expect("an id")]);
+    assert_eq!(story["approvals"].as_array().map(Vec::len), Some(1), "{story}");
+    assert_eq!(story["approvals"][0]["id"].as_str(), Some(&*ann), "{story}");
     drop(db);
     let code = tokio::task::spawn_blocking(move || daemon.stop_blocking()).await.expect("its end");
     assert_eq!(code, 0);

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::pages::Page;
+use crate::support::pages::{PLACES, Page};
 use crate::support::{Household, eventually, model};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -31,6 +31,31 @@ async fn home_tells_what_waits_what_was_said_and_what_it_cost() {
     })
     .await;
     assert!(!home.contains("Nothing waits for you.") && !home.contains("<old>"), "{home}");
+}
+
+/// As a browser gets it that has been nowhere yet; with years of rows, `just bench` weighs it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_first_load_is_packed_and_small() {
+    let household = Household::with_model(&model(json!([])).await);
+    let daemon = household.start().await;
+    daemon.mcp("health").ok("trigger", json!({"prompt": "Look."})).await;
+    let page = Page::of(&daemon).await;
+    for place in PLACES {
+        let html = page.get(place).await;
+        let (packed, by) = page.packed(place).await;
+        assert_eq!(by, "gzip", "{place}");
+        assert!(packed < html.len() / 2, "{place}: {packed} of {} bytes", html.len());
+        let loads = ["href=\"", "src=\""].into_iter().flat_map(|name| html.split(name).skip(1));
+        let assets = loads.filter_map(|rest| rest.split('"').next()).filter(|to| to.starts_with("/assets/"));
+        let mut weight = packed;
+        for asset in assets {
+            weight += page.packed(asset).await.0;
+        }
+        assert!(weight <= 120 * 1024, "{place}: {weight} bytes");
+    }
+    let stream = page.get("/").await;
+    let stream = stream.split("data-live=\"").nth(1).and_then(|rest| rest.split('"').next()).expect("a stream");
+    assert_eq!(page.packs(stream).await.headers().get("content-encoding"), None, "each event is there at once");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

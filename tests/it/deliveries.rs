@@ -334,6 +334,15 @@ async fn a_prompt_is_done_at_its_time_and_a_stranger_has_neither_it_nor_a_remind
     assert_eq!(sessions[0]["trigger_source"], json!(format!("schedule:{}", made["name"].as_str().expect("a name"))));
     let began: Timestamp = sessions[0]["queued_at"].as_str().expect("a time").parse().expect("a time");
     assert!(began >= at, "not before its time: {sessions}");
+    // Whoever looks at what came of it sees what was sent.
+    let session = sessions[0]["id"].as_str().expect("an id");
+    let (code, out, err) = household.cli(&["timeline", session, "--json"]);
+    assert_eq!(code, 0, "{out}{err}");
+    let story: Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!(story["deliveries"].as_array().map(Vec::len), Some(1), "{story}");
+    assert_eq!(story["deliveries"][0]["message"], "It rains.", "{story}");
+    let page = crate::support::pages::Page::of(&daemon).await.get(&format!("/trace/{session}")).await;
+    assert!(page.contains("<h2>Deliveries</h2>") && page.contains("It rains."), "{page}");
 
     let mut message = crate::support::tally::envelope("1", "eve", "dear assistant", "interactive");
     message["sender"] = json!({"identity": "eve", "authenticated": {"result": "none", "method": "platform"}});

@@ -162,11 +162,13 @@ pub(crate) async fn list(
            AND ($6::timestamptz IS NULL OR requested_at >= $6)
            AND ($8::uuid IS NULL
                 OR seq < (SELECT b.seq FROM shared.pending_actions b WHERE b.tenant_id = $1 AND b.id = $8))
+           AND ($9::uuid[] IS NULL OR session_id = ANY ($9))
          ORDER BY seq DESC LIMIT $7"
     );
     let status = filter.status.map(Status::as_str);
-    let Filter { butler, tool_name, rule, since, before, .. } = filter;
-    let params: store::Params<'_> = &[&tenant.as_str(), butler, &status, tool_name, rule, since, &limit, before];
+    let Filter { butler, tool_name, rule, since, before, sessions, .. } = filter;
+    let params: store::Params<'_> =
+        &[&tenant.as_str(), butler, &status, tool_name, rule, since, &limit, before, sessions];
     let rows = lease.read(&sql, params).await.map_err(failed())?;
     Ok(rows.iter().map(Action::from).collect())
 }

@@ -56,6 +56,21 @@ async fn list(visit: &Visit) -> Answer {
     Ok(if before.is_none() { view.live("house").into() } else { view.into() })
 }
 
+/// Deliveries as rows.
+pub(super) fn rows_of(visit: &Visit, rows: &[DeliveryView]) -> Markup {
+    html! { div.wide tabindex="0" { table {
+        thead { tr { th { "Made" } th { "From" } th { "To" } th { "What" } th { "State" } } }
+        tbody { @for row in rows { tr {
+            td { (visit.now.when(row.created_at)) }
+            td { (line(&row.origin, 40)) }
+            td { (line(&row.target, 60)) div.dim { (line(&row.channel, 30)) } }
+            td.grow { a href={ "/deliveries/" (row.id) } { (line(text_of(row), 140)) }
+                @if let Some(error) = &row.last_error { div.dim { (line(error, 160)) } } }
+            td { (badge(&row.state)) @if row.discarded.is_some() { div.dim { "put aside" } } }
+        } } }
+    } } }
+}
+
 fn table(visit: &Visit, rows: &[DeliveryView], state: &str) -> Markup {
     if rows.is_empty() {
         return empty(match state {
@@ -66,17 +81,7 @@ fn table(visit: &Visit, rows: &[DeliveryView], state: &str) -> Markup {
     }
     let older = rows.last().filter(|_| rows.len() >= SHOWN as usize).map(|row| row.id);
     html! {
-        div.wide tabindex="0" { table {
-            thead { tr { th { "Made" } th { "From" } th { "To" } th { "What" } th { "State" } } }
-            tbody { @for row in rows { tr {
-                td { (visit.now.when(row.created_at)) }
-                td { (line(&row.origin, 40)) }
-                td { (line(&row.target, 60)) div.dim { (line(&row.channel, 30)) } }
-                td.grow { a href={ "/deliveries/" (row.id) } { (line(text_of(row), 140)) }
-                    @if let Some(error) = &row.last_error { div.dim { (line(error, 160)) } } }
-                td { (badge(&row.state)) @if row.discarded.is_some() { div.dim { "put aside" } } }
-            } } }
-        } }
+        (rows_of(visit, rows))
         @if let Some(older) = older {
             p { a rel="next" href={ "/deliveries?" @if !state.is_empty() { "state=" (state) "&" } "before=" (older) } { "Older" } }
         }

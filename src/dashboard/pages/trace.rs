@@ -1,4 +1,5 @@
-//! What one request led to: its message, sessions one after the other, calls and runs of schedules, and what it cost.
+//! What one request led to: its message, sessions one after the other, calls and runs of schedules,
+//! what waited for a person, what was sent, and what it cost.
 
 use admin::Timeline;
 use admin::calls::{InboxApiServer, TimelineApiServer};
@@ -6,6 +7,7 @@ use jiff::SignedDuration;
 use maud::{Markup, html};
 use uuid::Uuid;
 
+use super::{approvals, deliveries};
 use crate::parts::{badge, crumbs, empty, line, money, unavailable};
 use crate::reply::{Answer, View};
 use crate::route::{Route, get};
@@ -38,6 +40,11 @@ async fn show(visit: &Visit) -> Answer {
         h2 { "Sessions" } (sessions(visit, &whole))
         @if !whole.runs.is_empty() { h2 { "Runs of schedules" } (runs(visit, &whole)) }
         @if !whole.calls.is_empty() { h2 { "Calls outside of sessions" } (calls(visit, &whole)) }
+        @if !whole.approvals.is_empty() {
+            h2 { "What waited for you" }
+            ul.cards { @for action in &whole.approvals { li { (approvals::brief(visit, action)) } } }
+        }
+        @if !whole.deliveries.is_empty() { h2 { "Deliveries" } (deliveries::rows_of(visit, &whole.deliveries)) }
         @if whole.cut { p.dim { "There is more on record than is shown here." } }
     };
     Ok(View::new("What a request led to", body).live("house").into())

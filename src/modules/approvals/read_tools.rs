@@ -124,6 +124,7 @@ async fn list_executed_actions(call: ToolCall, gate: ApprovalGate) -> Result<Val
         rule: call.args.contains_key("rule_id").then(|| id(&call, "rule_id")).transpose()?,
         since: moment(&call, "since")?,
         before: None,
+        sessions: None,
     };
     let actions = gate.actions().list(&call.context().tenant_id, &filter, limit(&call)).await?;
     Ok(listed(&call, &actions))

@@ -112,6 +112,21 @@ pub(crate) async fn newest(
     Ok(rows.map_err(failed())?.iter().map(DeliveryView::from).collect())
 }
 
+/// The deliveries that these requests led to, the oldest first.
+pub(crate) async fn of_requests(
+    lease: &mut Lease,
+    tenant: &TenantId,
+    (origin, requests): (Option<&str>, &[Uuid]),
+    limit: i64,
+) -> Result<Vec<DeliveryView>, StoreError> {
+    let sql = format!(
+        "SELECT {COLUMNS} FROM shared.outbox o
+         WHERE o.tenant_id = $1 AND o.request_id = ANY ($2) AND ($3::text IS NULL OR o.origin = $3) ORDER BY o.seq LIMIT $4"
+    );
+    let rows = lease.read(&sql, &[&tenant.as_str(), &requests, &origin, &limit]).await;
+    Ok(rows.map_err(failed())?.iter().map(DeliveryView::from).collect())
+}
+
 /// One delivery, without its tries.
 pub(crate) async fn one(lease: &mut Lease, tenant: &TenantId, id: Uuid) -> Result<Option<DeliveryView>, StoreError> {
     let sql = format!("SELECT {COLUMNS} FROM shared.outbox WHERE tenant_id = $1 AND id = $2");

@@ -82,6 +82,21 @@ impl Page {
         request.send().await.expect("an answer")
     }
 
+    /// An answer as it comes to a browser that takes it packed.
+    pub async fn packs(&self, path: &str) -> reqwest::Response {
+        let request = self.client.get(format!("{}{path}", self.at)).header("cookie", &self.cookie);
+        request.header("accept-encoding", "gzip").send().await.expect("an answer")
+    }
+
+    /// How many bytes come packed, and by what.
+    pub async fn packed(&self, path: &str) -> (usize, String) {
+        let answer = self.packs(path).await;
+        assert_eq!(answer.status(), 200, "{path}");
+        let by =
+            answer.headers().get("content-encoding").and_then(|by| by.to_str().ok()).unwrap_or_default().to_owned();
+        (answer.bytes().await.expect("bytes").len(), by)
+    }
+
     /// The status of a page.
     pub async fn status(&self, path: &str) -> u16 {
         let request = self.client.get(format!("{}{path}", self.at)).header("cookie", &self.cookie);
