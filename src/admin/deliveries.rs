@@ -70,7 +70,8 @@ pub trait DeliveriesApi {
 }
 
 /// A file that went along with a delivery.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(rename = "DeliveredFile")]
 pub struct SavedFile {
     pub name: String,
     pub media_type: String,

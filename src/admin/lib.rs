@@ -115,7 +115,7 @@ pub use deliveries::SavedFile;
 pub use failure::Failure;
 pub use ids::{FoundIds, IdKind};
 pub use live::LiveEvent;
-pub use local_answers::{ProjectPage, ProjectRow};
+pub use local_answers::{ProjectExchange, ProjectPage, ProjectRow};
 pub use login::{LoginLink, WantedLink};
 pub use login_links::{LoginLinks, Redeemed};
 pub use looks::{SkillInfo, ToolTried, answered, look};

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use jiff::Timestamp;
 use jsonrpsee::Extensions;
 use jsonrpsee::proc_macros::rpc;
 use serde::de::DeserializeOwned;
@@ -91,6 +92,22 @@ pub struct ProjectPage {
     pub report: Value,
     pub health: Value,
     pub memories: Value,
+    /// How the exchange over the repository stands, machine by machine.
+    #[serde(default)]
+    pub exchanges: Vec<ProjectExchange>,
+}
+
+/// How one machine's exchange of a project's memories over the repository stands.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct ProjectExchange {
+    /// `<user>/<machine>`.
+    pub identity: String,
+    pub pushed_at: Option<Timestamp>,
+    pub pulled_at: Option<Timestamp>,
+    /// Why the last try came to nothing, or only to a part.
+    pub error: Option<String>,
+    /// When it last said so.
+    pub noted_at: Timestamp,
 }
 
 impl Rpc {
@@ -213,6 +230,7 @@ impl LocalAnswersApiServer for Rpc {
             report: asked("consolidation_report", json!({})).await?,
             health: asked("health", json!({})).await?,
             memories: asked("list_memories", json!({"limit": NEWEST})).await?,
+            exchanges: typed(asked("exchanges", json!({})).await?)?,
             project,
         })
     }

@@ -18,9 +18,10 @@ mod tests;
 use std::path::PathBuf;
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use self::exchange::Exchange;
+use self::state::State;
 pub use self::status::{SyncSource, SyncStatus};
 use crate::connection::{Connection, ConnectionError};
 use crate::git::GitError;
@@ -112,9 +113,25 @@ pub enum SyncError {
     Push { source: Box<Self>, pulled: SyncReport },
 }
 
+/// Tells the daemon how an exchange ended, so that its owner sees it. The exchange does not depend on that.
+fn tell(
+    exchange: &Exchange,
+    daemon: &mut dyn Daemon,
+    ended: Result<SyncReport, SyncError>,
+) -> Result<SyncReport, SyncError> {
+    let state = State::read(exchange);
+    let error = ended.as_ref().err().map(ToString::to_string);
+    let noted = json!({"identity": exchange.identity, "pushed_at": state.last_push_at, "pulled_at": state.last_pull_at,
+        "error": error});
+    let _ = daemon.ask("exchanged", noted);
+    ended
+}
+
 /// Pushes this machine's memories. With `force` it replaces whatever stands there under this machine's name.
 pub fn push(place: &ProjectPlace, daemon: &mut dyn Daemon, force: bool) -> Result<SyncReport, SyncError> {
-    push::push(&Exchange::of(place)?, daemon, force)
+    let exchange = Exchange::of(place)?;
+    let ended = push::push(&exchange, daemon, force);
+    tell(&exchange, daemon, ended)
 }
 
 /// Takes in what others have pushed: all of them, or the one that `from` names. Without `force`, deletions that would
@@ -125,7 +142,9 @@ pub fn pull(
     from: Option<&str>,
     force: bool,
 ) -> Result<SyncReport, SyncError> {
-    pull::pull(&Exchange::of(place)?, daemon, from, force)
+    let exchange = Exchange::of(place)?;
+    let ended = pull::pull(&exchange, daemon, from, force);
+    tell(&exchange, daemon, ended)
 }
 
 /// Pushes, then pulls, each with or without `force`, whether or not that push came through; its error is the result nevertheless.
@@ -133,11 +152,12 @@ pub fn sync(place: &ProjectPlace, daemon: &mut dyn Daemon, force: bool) -> Resul
     let exchange = Exchange::of(place)?;
     let pushed = push::push(&exchange, daemon, force);
     let pulled = pull::pull(&exchange, daemon, None, force);
-    match (pushed, pulled) {
+    let ended = match (pushed, pulled) {
         (Ok(pushed), Ok(pulled)) => Ok(pushed.and(pulled)),
         (Err(error), Ok(pulled)) => Err(SyncError::Push { source: Box::new(error), pulled }),
         (Err(error), Err(_)) | (Ok(_), Err(error)) => Err(error),
-    }
+    };
+    tell(&exchange, daemon, ended)
 }
 
 /// When memories were pushed and pulled last, and who has pushed any.

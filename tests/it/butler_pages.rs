@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Daemon, Household, http};
+use crate::support::{Daemon, Household, http, model};
 
 const GARDEN: &str = "[butler]\nname = \"garden\"\nport = 40180\ndescription = \"Plants and beds\"\n\n\
     [runtime]\ntype = \"native\"\n\n[modules.garden]\n";
@@ -385,15 +385,22 @@ async fn fill(household: &Household, daemon: &Daemon) {
     let item = json!({"collection_name": "Home", "data": {"title": "Paint the door", "due": day(4)}});
     general.ok("item_create", item).await;
     general.ok("set_context", json!({"signal_type": "ill", "value": "a cold"})).await;
+    general.ok("notify", json!({"intent": "send", "channel": "chat", "message": "Paint the door."})).await;
+
+    let mut message = crate::support::tally::envelope("1", "owner", "How is the house?", "interactive");
+    message["control"]["pinned_target"] = json!("general");
+    crate::support::tally::insist(&household.data(), &message).await;
+    household.at_rest("filled").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_pages_of_the_shipped_butlers_show_what_there_is() {
-    let household = Household::whole();
+    let model = model(json!([{"when": "", "steps": [{"say": "All is well."}]}])).await;
+    let household = Household::whole_with_model(&model);
     let daemon = household.start().await;
     let owner = daemon.token();
     let mut pages: Vec<(String, Value)> = Vec::new();
-    for butler in ["health", "finance", "relationship", "travel", "general"] {
+    for butler in ["health", "finance", "relationship", "travel", "general", "messenger", "switchboard"] {
         let (_, list) = look(&daemon, &owner, &format!("{butler}/"), &[]).await;
         let of: Vec<Value> = list["data"].as_array().unwrap_or_else(|| panic!("{list}")).clone();
         let cards = of.iter().filter(|page| page["card"].is_object()).count();
@@ -428,6 +435,11 @@ async fn the_pages_of_the_shipped_butlers_show_what_there_is() {
     assert!(rows("travel/next-trip")[0]["about"].as_str().is_some_and(|about| about.starts_with("Rome, ")));
     assert_eq!(rows("travel/next-trip/timeline")[0]["what"], "Check-in: Hotel Aurelia");
     assert_eq!(rows("general/due")[0]["what"], "Home: Paint the door");
+    assert_eq!(rows("switchboard/butlers")[0]["butler"], "general");
+    let messages = &rows("switchboard/days")[0];
+    assert_eq!((&messages["done"], &messages["open"], &messages["dead"]), (&json!(1), &json!(0), &json!(0)));
+    assert_eq!(rows("messenger/days")[0]["wrong"], 0);
+    assert!(rows("messenger/channels").iter().any(|row| row["channel"] == "chat" && row["sent"] != 0));
     let trip = rows("travel/trips")[0]["id"].as_str().expect("an id").to_owned();
     let (_, bookings) = look(&daemon, &owner, "travel/bookings", &[("trip_id", &trip)]).await;
     assert_eq!(bookings["data"][0]["what"], "Hotel Aurelia", "{bookings}");

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use crate::support::Household;
 use crate::support::developer::{Developer, McpServer, butlerd, git, with_workshop};
+use crate::support::pages::Page;
 
 /// Specification 003, "Memory saved via hook, recalled via MCP", "Memory saved via MCP, surfaced via hook", "LLM can use
 /// memory tools".
@@ -269,7 +270,7 @@ async fn init_switches_the_butler_on_and_registers_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_machines_exchange_memories_by_git() {
     let (here, there) = (with_workshop(), with_workshop());
-    let (_one, _two) = (here.start().await, there.start().await);
+    let (one, two) = (here.start().await, there.start().await);
     let origin = here.path().join("origin.git");
     let first = Developer::in_repository(&here, "api");
     git(&first.at, &["clone", "-q", "--bare", ".", &origin.display().to_string()]);
@@ -314,4 +315,21 @@ async fn two_machines_exchange_memories_by_git() {
     assert_eq!(count(&second), 8);
     assert_eq!(second.project(&["sync", "pull", "--force"])["deleted"], 8);
     assert_eq!(count(&second), 0);
+    // The owner sees how each machine's exchange stands, and why the last one failed.
+    git(&second.at, &["remote", "set-url", "origin", "/nowhere/at/all.git"]);
+    let tried = second.run(butlerd(), &["project", "sync", "push", "--force"], "");
+    assert!(!tried.status.success(), "there is no such repository: {tried:?}");
+    for (daemon, user, fails) in [(&one, "ada-coder/", false), (&two, "bob-coder/", true)] {
+        let (_, listed) = daemon.get("/api/v1/butlers/workshop/projects").await;
+        let listed: Value = serde_json::from_str(&listed).expect("JSON");
+        let id = listed["data"][0]["id"].as_str().expect("a project").to_owned();
+        let (_, shown) = daemon.get(&format!("/api/v1/butlers/workshop/projects/{id}")).await;
+        let shown: Value = serde_json::from_str(&shown).expect("JSON");
+        let exchange = &shown["exchanges"][0];
+        assert!(exchange["identity"].as_str().is_some_and(|identity| identity.starts_with(user)), "{shown}");
+        assert!(exchange["pushed_at"].is_string() && exchange["pulled_at"].is_string(), "{exchange}");
+        assert_eq!(exchange["error"].is_string(), fails, "{exchange}");
+        let page = Page::of(daemon).await.get(&format!("/projects/workshop/{id}")).await;
+        assert!(page.contains(exchange["identity"].as_str().expect("one")), "{page}");
+    }
 }

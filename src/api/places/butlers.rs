@@ -6,7 +6,7 @@ use butler::ButlerStatus;
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use crate::endpoint::{Endpoint, get};
@@ -27,6 +27,9 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
         get("/butlers/{butler}/skills", "listSkills", "A butler's skills", |v, p| Box::pin(skills(v, p))),
         get("/butlers/{butler}/notes", "listNotesToSelf", "What a butler noted for its later sessions", |v, p| {
             Box::pin(notes(v, p))
+        }),
+        get("/butlers/{butler}/mcp-servers", "listMcpServers", "MCP servers of others that a butler uses", |v, p| {
+            Box::pin(mcp_servers(v, p))
         }),
     ]
 }
@@ -66,6 +69,31 @@ async fn tools(visit: &Visit, of: OfButler) -> Result<Page<ToolInfo>, Failure> {
 
 async fn skills(visit: &Visit, of: OfButler) -> Result<Page<SkillInfo>, Failure> {
     Ok(visit.whole(visit.calls.skill_list(&visit.ext, of.butler).await?))
+}
+
+/// An MCP server of others.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct McpServer {
+    /// Its name in the settings.
+    server: String,
+    /// `connected`, `idle`, `not seen yet`, `held` (some of its tools wait for the owner's agreement) or `down`.
+    state: String,
+    /// Its address, or the program that is started.
+    at: Option<String>,
+    /// Which of its tools the butler is offered, as the butler calls them.
+    tools: Vec<String>,
+    /// Why it is down.
+    down: Option<String>,
+    /// Its tools that are not as they were agreed to, each with what is the matter.
+    changes: Map<String, Value>,
+}
+
+async fn mcp_servers(visit: &Visit, of: OfButler) -> Result<Page<McpServer>, Failure> {
+    let butler = one(visit, of).await?;
+    if !butler.modules.keys().any(|name| name.starts_with("mcp.")) {
+        return Ok(visit.whole(Vec::new()));
+    }
+    Ok(visit.whole(visit.look(&butler.name, "mcp_server_list", json!({})).await?))
 }
 
 async fn notes(visit: &Visit, of: OfButler) -> Result<Page<NoteToSelf>, Failure> {

@@ -1,7 +1,7 @@
 //! Messages that came in, what was said, and what was sent.
 
 use admin::calls::{ConversationsApiServer, DeliveriesApiServer, InboxApiServer};
-use admin::{ConversationPage, Failure, SaidRow};
+use admin::{ConversationPage, Failure, SaidRow, SavedFile};
 use inbox::Reopened;
 use inbox::messages::Entry;
 use outbox::{Changed, DeliveryView};
@@ -46,6 +46,9 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
             Box::pin(deliveries(v, p))
         }),
         get("/deliveries/{id}", "getDelivery", "One delivery with its tries", |v, p| Box::pin(delivery(v, p))),
+        get("/files/{handle}", "getDeliveredFile", "A file that went along with a delivery, as it is kept", |v, p| {
+            Box::pin(file(v, p))
+        }),
         post(
             "/deliveries/{id}/retry",
             "retryDelivery",
@@ -197,6 +200,18 @@ async fn deliveries(visit: &Visit, wanted: DeliveriesWanted) -> Result<Page<Deli
 
 async fn delivery(visit: &Visit, of: ById) -> Result<DeliveryView, Failure> {
     visit.calls.deliveries_show(&visit.ext, of.id).await
+}
+
+/// Which file.
+#[derive(Deserialize, JsonSchema)]
+struct DeliveredFileOf {
+    /// The beginning of its content's SHA-256, as its delivery names it: 8 hexadecimal digits at least.
+    #[schemars(regex(pattern = "^[0-9a-fA-F]{8,64}$"))]
+    handle: String,
+}
+
+async fn file(visit: &Visit, of: DeliveredFileOf) -> Result<SavedFile, Failure> {
+    visit.calls.deliveries_file(&visit.ext, of.handle).await
 }
 
 async fn delivery_retry(visit: &Visit, of: ById, _: Nothing) -> Result<Changed, Failure> {

@@ -177,7 +177,7 @@ async fn recall(visit: &Visit, butler: &str, recalled: &Value) -> Markup {
         Ok(ids) => ids,
         Err(why) => return not_now(&why),
     };
-    let mut all = Vec::new();
+    let (mut all, many) = (Vec::new(), ids.len());
     for id in ids.into_iter().take(SHOWN as usize) {
         let story = look::<Value>(visit, butler, "memory_why", json!({"memory_id": id})).await;
         all.push((id, story));
@@ -198,5 +198,6 @@ async fn recall(visit: &Visit, butler: &str, recalled: &Value) -> Markup {
                 Err(why) => (not_now(why)),
             }
         } } }
+        @if many > all.len() { p.dim { "It was told " (many) " memories; these are the first " (all.len()) "." } }
     }
 }

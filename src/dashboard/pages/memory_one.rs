@@ -31,6 +31,9 @@ struct Story {
 #[derive(Deserialize)]
 struct Past {
     events: Vec<Event>,
+    /// From where earlier ones go on.
+    #[serde(rename = "next_before")]
+    more: Option<i64>,
 }
 
 /// So many of the things that were done to it are shown, the newest first.
@@ -84,7 +87,15 @@ pub(super) async fn show(visit: &Visit) -> Answer {
         (why(visit, &butler, &story))
         @if visit.may_work() && !forgotten { (edit_form(visit, &butler, &story, id)) }
         h2 { "What was done to it" }
-        @match &past { Ok(past) => (events(visit, &butler, &past.events)), Err(why) => (not_now(why)) }
+        @match &past {
+            Ok(past) => {
+                (events(visit, &butler, &past.events))
+                @if past.more.is_some() {
+                    p.dim { "These are the newest " (PAST) ". All: " code { "butlerd memory history " (id) } }
+                }
+            }
+            Err(why) => (not_now(why)),
+        }
     };
     Ok(View::new(format!("A {} of {butler}", story.memory_type), body).into())
 }

@@ -1,7 +1,7 @@
 //! Projects: what developers' assistants remember of each repository, and how its upkeep and its hooks stand.
 
 use admin::calls::LocalAnswersApiServer;
-use admin::{ProjectPage, ProjectRow, Unavailable};
+use admin::{ProjectExchange, ProjectPage, ProjectRow, Unavailable};
 use jiff::Timestamp;
 use maud::{Markup, html};
 use serde_json::Value;
@@ -73,6 +73,8 @@ async fn one(visit: &Visit) -> Answer {
         (facts(visit, &page))
         h2 { "Of the last seven days" }
         (upkeep(visit, &page.report))
+        h2 { "Exchange with other machines" }
+        (exchanges(visit, &page.exchanges))
         h2 { "What is remembered" }
         (memories(visit, &page))
     };
@@ -112,6 +114,23 @@ fn upkeep(visit: &Visit, report: &Value) -> Markup {
             @if run["taken_back"] == true { " " (toned(Tone::Quiet, "taken back")) }
         } } } }
     }
+}
+
+/// Who exchanges memories over the repository, and how that stands.
+fn exchanges(visit: &Visit, all: &[ProjectExchange]) -> Markup {
+    if all.is_empty() {
+        return empty("No machine has exchanged its memories yet. In the repository: butlerd project sync");
+    }
+    html! { div.wide tabindex="0" { table {
+        thead { tr { th { "Machine" } th { "Pushed" } th { "Took in" } th { "Last try" } } }
+        tbody { @for one in all { tr {
+            td { (line(&one.identity, 80)) }
+            td { (visit.now.maybe(one.pushed_at)) }
+            td { (visit.now.maybe(one.pulled_at)) }
+            td.grow { (visit.now.when(one.noted_at)) " "
+                @match &one.error { Some(why) => { (toned(Tone::Bad, "failed")) div.dim { (line(why, 300)) } }, None => (toned(Tone::Good, "done")) } }
+        } } }
+    } } }
 }
 
 /// The newest memories, each as the module records it.

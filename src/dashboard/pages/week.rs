@@ -99,7 +99,7 @@ impl Week {
     }
 
     fn exact(&self, at: Timestamp) -> String {
-        self.now.zoned(at).strftime("%a %H:%M").to_string()
+        self.now.zoned(at).strftime("%a %-d %b %Y, %H:%M %Z").to_string()
     }
 
     /// A mark that leads to what it stands for. Marks may be hundreds, and the list below leads to the same places: the

@@ -40,6 +40,29 @@ pub(super) async fn export(request: &ProjectRequest<'_>, rows: &mut dyn Rows) ->
     serde_json::to_value(export).map_err(|e| wrong(format!("The memories can't be written as JSON: {e}.")))
 }
 
+/// How the exchange stands, machine by machine.
+pub(super) async fn exchanges(request: &ProjectRequest<'_>, rows: &mut dyn Rows) -> Result<Value, WriteError> {
+    let all = sql::exchanges(rows, request.project.id).await?;
+    serde_json::to_value(all).map_err(|e| wrong(format!("The exchanges can't be written as JSON: {e}.")))
+}
+
+/// How an exchange over the project's repository ended, as whoever made it says.
+pub(super) async fn exchanged(request: &ProjectRequest<'_>, rows: &mut dyn Rows) -> Result<Value, WriteError> {
+    let args = &request.args.0;
+    let identity = args["identity"].as_str().filter(|identity| (1..=200).contains(&identity.chars().count()));
+    let identity = identity.ok_or_else(|| wrong("`identity` is to be `<user>/<machine>`.".to_owned()))?;
+    let moment = |name: &str| match &args[name] {
+        Value::Null => Ok(None),
+        value => {
+            let at = value.as_str().and_then(|at| at.parse::<Timestamp>().ok());
+            at.map(Some).ok_or_else(|| wrong(format!("`{name}` is no moment: {value}.")))
+        }
+    };
+    let times = (moment("pushed_at")?, moment("pulled_at")?);
+    sql::note_exchange(rows, request.project.id, identity, times, args["error"].as_str()).await?;
+    Ok(json!({"noted": true}))
+}
+
 pub(super) async fn import(request: &ProjectRequest<'_>, rows: &mut dyn Rows) -> Result<Value, WriteError> {
     let text = match &request.args.0["export"] {
         Value::String(text) => text.clone(),

@@ -160,6 +160,8 @@ async fn perform(request: &ProjectRequest<'_>, op: &str, rows: &mut dyn Rows) ->
         "undo" => upkeep::undo(request, rows).await,
         "export_memories" => exchange::export(request, rows).await,
         "import_memories" => exchange::import(request, rows).await,
+        "exchanged" => exchange::exchanged(request, rows).await,
+        "exchanges" => exchange::exchanges(request, rows).await,
         "inject" => injection::inject(request, rows).await,
         "told" => injection::told(request, rows).await,
         "forget_session" => injection::forget_session(request, rows).await,

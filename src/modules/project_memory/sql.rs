@@ -106,6 +106,40 @@ pub(super) async fn all(rows: &mut dyn Rows) -> Result<Vec<ListedProject>, Store
     Ok(rows.rows(sql, &[]).await?.iter().map(ListedProject::from).collect())
 }
 
+store::row! {
+    /// How the exchange over a project's repository stands for one machine.
+    #[derive(Clone, Debug, serde::Serialize)]
+    pub(super) struct ExchangeRow {
+        pub identity: String,
+        pub pushed_at: Option<Timestamp>,
+        pub pulled_at: Option<Timestamp>,
+        pub error: Option<String>,
+        pub noted_at: Timestamp,
+    }
+}
+
+/// How the exchange of a project stands, machine by machine.
+pub(super) async fn exchanges(rows: &mut dyn Rows, project: Uuid) -> Result<Vec<ExchangeRow>, StoreError> {
+    let sql = "SELECT identity, pushed_at, pulled_at, error, noted_at FROM project_exchanges
+               WHERE tenant_id = shared.tenant() AND project_id = $1 ORDER BY identity";
+    Ok(rows.rows(sql, &[&project]).await?.iter().map(ExchangeRow::from).collect())
+}
+
+/// Notes how an exchange ended. A time that is not known stays as it was.
+pub(super) async fn note_exchange(
+    rows: &mut dyn Rows,
+    project: Uuid,
+    identity: &str,
+    (pushed_at, pulled_at): (Option<Timestamp>, Option<Timestamp>),
+    error: Option<&str>,
+) -> Result<(), StoreError> {
+    let sql = "INSERT INTO project_exchanges AS e (project_id, identity, pushed_at, pulled_at, error)
+               VALUES ($1, $2, $3, $4, left($5, 2000))
+               ON CONFLICT (tenant_id, project_id, identity) DO UPDATE SET pushed_at = coalesce(excluded.pushed_at, e.pushed_at),
+                   pulled_at = coalesce(excluded.pulled_at, e.pulled_at), error = excluded.error, noted_at = shared.clock()";
+    rows.rows(sql, &[&project, &identity, &pushed_at, &pulled_at, &error]).await.map(drop)
+}
+
 /// What a hook has printed, or has in hand. One that has said nothing for so long, many times its deadline, is dead.
 const HELD: &str = "(i.printed OR i.at > shared.clock() - interval '2 seconds')";
 

@@ -21,6 +21,8 @@ struct Memories {
     deleted: BTreeSet<String>,
     /// What imports are refused whose first memory says this.
     refused: Option<String>,
+    /// How exchanges ended, as the daemon was told.
+    told: Vec<Value>,
 }
 
 impl Memories {
@@ -84,6 +86,10 @@ impl Daemon for Memories {
                     return Ok(json!({"would_delete": would}));
                 }
                 Ok(self.import(export))
+            }
+            "exchanged" => {
+                self.told.push(args);
+                Ok(json!({"noted": true}))
             }
             "status" => Ok(json!({"count": self.records.len()})),
             other => panic!("{other} was asked"),
@@ -176,6 +182,9 @@ fn in_turn() {
     assert_eq!(report.lines[0], format!("{}: 1 new, 0 skipped", ada.identity()));
     assert_eq!((bob.memories.ids(), report.imported), (vec!["a1"], 1));
     assert_eq!(bob.pull().lines, ["Up to date."]);
+    let told = bob.memories.told.last().unwrap();
+    assert_eq!((told["identity"].as_str(), &told["error"]), (Some(&*bob.identity()), &Value::Null), "{told}");
+    assert!(told["pulled_at"].is_string() && told["pushed_at"].is_null(), "{told}");
     bob.memories.remember("b1", "deploys need a tag");
     bob.sync();
     assert_eq!(ada.sync().imported, 1);
