@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use base::task;
+use sessions::EventKind;
 use supervisor::Supervisor;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::watch;
@@ -86,6 +87,8 @@ impl Changes {
                 let now = tokio::select! {
                     () = closing.cancelled() => return,
                     event = sessions.recv() => match event {
+                        // Only a stream of the session's own page shows it.
+                        Ok(event) if matches!(event.kind, EventKind::TextDelta { .. }) => continue,
                         Ok(event) => count(Some(&event.butler)),
                         Err(RecvError::Lagged(_)) => missed(),
                         Err(RecvError::Closed) => return,

@@ -53,6 +53,11 @@
     const focus = document.activeElement && main.contains(document.activeElement) ? path(main, document.activeElement) : null;
     // What listens to the window or holds a stream would outlive the part of the page that it belongs to.
     for (const [figure, end] of drawn) { end(); drawn.delete(figure); }
+    // A list that a stream adds to has more than the page that was asked for.
+    for (const list of main.querySelectorAll("[data-stream][id]")) {
+      const fresh = next.querySelector(`#${list.id}[data-stream]`);
+      if (fresh && open.has(list)) fresh.replaceWith(list);
+    }
     main.replaceChildren(...next.childNodes);
     for (const [list, events] of open) if (!list.isConnected) { events.close(); open.delete(list); }
     [...main.querySelectorAll("details")].forEach((d, n) => { if (n < unfolded.length) d.open = unfolded[n]; });
@@ -108,9 +113,13 @@
         box.innerHTML = event.data;
         const piece = box.content.firstElementChild;
         const old = piece && piece.id && document.getElementById(piece.id);
-        if (old) old.replaceWith(piece); else if (piece) list.append(piece);
+        // Whoever reads further up is left there.
+        const follows = list.getBoundingClientRect().bottom < window.innerHeight + 200;
+        if (piece?.hidden) old?.remove();
+        else if (old) old.replaceWith(piece);
+        else if (piece) list.append(piece);
         while (list.children.length > 400) list.firstElementChild.remove();
-        list.lastElementChild?.scrollIntoView({ block: "nearest" });
+        if (follows) list.lastElementChild?.scrollIntoView({ block: "nearest" });
       });
       events.addEventListener("over", () => { events.close(); soon(); });
       // The browser comes back by itself, but not where it was refused: while the daemon starts again, say.

@@ -27,10 +27,12 @@ mod projects;
 mod proposals;
 mod rules;
 mod schedules;
+mod session_live;
 mod sessions;
 mod settings;
 mod tools;
 mod trace;
+mod transcript;
 mod week;
 
 use super::live;
@@ -60,6 +62,7 @@ pub(super) static ALL: &[&[Route]] = &[
     projects::ROUTES,
     rules::ROUTES,
     schedules::ROUTES,
+    session_live::ROUTES,
     sessions::ROUTES,
     settings::ROUTES,
     trace::ROUTES,

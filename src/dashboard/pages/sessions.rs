@@ -2,15 +2,15 @@
 
 use admin::calls::{SessionPagesApiServer, SessionsApiServer, TimelineApiServer};
 use admin::{CallRow, SessionDetail, SessionRow};
-use base::text::truncate;
 use jiff::SignedDuration;
 use maud::{Markup, html};
-use sessions::{EventKind, SessionEvent, SessionState};
+use sessions::{SessionEvent, SessionState};
 use uuid::Uuid;
 
+use super::transcript::entry;
 use crate::form::encoded;
-use crate::parts::{Tone, badge, count, crumbs, empty, id, json, line, money, note, said, toned, unavailable};
-use crate::reply::{Answer, Did, Reply, View};
+use crate::parts::{Tone, badge, count, crumbs, empty, id, json, line, money, note, said, unavailable};
+use crate::reply::{Answer, Did, PageError, Reply, View};
 use crate::route::{Route, get, post};
 use crate::time::length;
 use crate::visit::Visit;
@@ -22,8 +22,8 @@ pub(crate) const ROUTES: &[Route] = &[
 ];
 
 const SHOWN: u32 = 50;
-/// How much of one argument or result is shown; the record has it whole.
-const MOST: usize = 4000;
+/// So many of the last events of a session that goes on are shown, before what happens next.
+const LAST: usize = 200;
 
 async fn list(visit: &Visit) -> Answer {
     let butler = visit.query.get("butler").map(str::to_owned);
@@ -70,11 +70,20 @@ fn over(state: SessionState) -> bool {
 async fn one(visit: &Visit) -> Answer {
     let session: Uuid = visit.parsed(0)?;
     let detail = visit.calls.sessions_get(&visit.ext, session).await?;
-    let after = visit.query.get("after").and_then(|n| n.parse().ok()).unwrap_or(0);
-    let page = visit.calls.sessions_events(&visit.ext, session, Some(after)).await?;
     let row = &detail.session;
     let running = !over(row.state);
-    let last = page.events.iter().filter_map(|event| event.seq).max().unwrap_or(after);
+    let after: Option<i32> = visit.query.get("after").and_then(|n| n.parse().ok());
+    // Of one that goes on the end is looked at, which grows while one looks.
+    let follows = running && after.is_none();
+    let Part { earlier, events, more } = match follows {
+        true => the_last(visit, session).await?,
+        false => {
+            let page = visit.calls.sessions_events(&visit.ext, session, Some(after.unwrap_or(0))).await?;
+            Part { earlier: after.is_some_and(|after| after > 0), events: page.events, more: page.more }
+        }
+    };
+    let last = events.iter().filter_map(|event| event.seq).max().or(after).unwrap_or(0);
+    let stream = follows.then(|| format!("/live/session/{session}?after={last}"));
     let body = html! {
         (crumbs(&[("Sessions", "/sessions"), (&row.butler, &format!("/butlers/{}", row.butler))]))
         (facts(visit, &detail))
@@ -82,16 +91,44 @@ async fn one(visit: &Visit) -> Answer {
         @if let Some(error) = &row.error { (note(Tone::Bad, &html! { (error) })) }
         @if let Some(result) = &row.result { h2 { "Result" } (said(result)) }
         h2 #transcript { "Transcript" }
-        @if page.events.is_empty() { (empty("Nothing has happened yet.")) }
-        ol.events { @for event in &page.events { (entry(visit, event)) } }
-        @if page.more { p { a href={ "?after=" (last) "#transcript" } { "What came after" } } }
+        @if events.is_empty() && !follows { (empty("Nothing has happened yet.")) }
+        @if earlier { p { a href="?after=0#transcript" { "From the beginning" } } }
+        ol.events id="events" data-stream=[stream] aria-live=[follows.then_some("polite")] { @for event in &events { (entry(&visit.now, event)) } }
+        @if more { p { a href={ "?after=" (last) "#transcript" } { "What came after" } } }
         @if !detail.tool_calls.is_empty() { h2 { "Tool calls on record" } (calls(visit, &detail.tool_calls)) }
         details { summary { "What it was asked, whole" } (said(&row.prompt)) }
         @if let Some(prompt) = &detail.system_prompt { details { summary { "System prompt" } (said(prompt)) } }
         details { summary { "Who asked, and from where" } (json(&detail.context)) }
     };
+    // Somebody who reads an earlier part of it is left to read.
+    let running = running && after.is_none();
     let view = View::new(format!("Session of {}", row.butler), body);
     Ok(if running { view.live(format!("butler/{}", row.butler)).into() } else { view.into() })
+}
+
+/// A part of a transcript.
+struct Part {
+    /// Something stands before it.
+    earlier: bool,
+    events: Vec<SessionEvent>,
+    more: bool,
+}
+
+/// The last events of a session, as far as they are on record.
+async fn the_last(visit: &Visit, session: Uuid) -> Result<Part, PageError> {
+    let (mut events, mut after, mut earlier) = (Vec::new(), 0, false);
+    loop {
+        let page = visit.calls.sessions_events(&visit.ext, session, Some(after)).await?;
+        after = page.events.iter().filter_map(|event| event.seq).max().unwrap_or(after);
+        events.extend(page.events);
+        if events.len() > LAST {
+            events.drain(..events.len() - LAST);
+            earlier = true;
+        }
+        if !page.more {
+            return Ok(Part { earlier, events, more: false });
+        }
+    }
 }
 
 fn facts(visit: &Visit, detail: &SessionDetail) -> Markup {
@@ -126,109 +163,6 @@ fn calls(visit: &Visit, rows: &[CallRow]) -> Markup {
             td.num { (length(SignedDuration::from_micros(row.duration_us))) }
         } } }
     } } }
-}
-
-/// One event of a transcript.
-fn entry(visit: &Visit, event: &SessionEvent) -> Markup {
-    let (tone, word, body) = told(&event.kind);
-    let exact = visit.now.zoned(event.at).strftime("%H:%M:%S%.3f").to_string();
-    html! {
-        li.event id={ "e" (event.seq.unwrap_or_default()) } {
-            time datetime=(event.at) title=(exact) { (visit.now.zoned(event.at).strftime("%H:%M:%S").to_string()) }
-            (toned(tone, word))
-            div.body { (body) }
-        }
-    }
-}
-
-fn cut(text: &str) -> Markup {
-    html! {
-        div.said { (truncate(text, MOST)) }
-        @if text.len() > MOST { p.dim { "Cut here; " code { "butlerd sessions show" } " has all of it." } }
-    }
-}
-
-/// Numbers with their names, on one line; without those that are not known.
-fn short(value: &serde_json::Value) -> Markup {
-    let known = value.as_object().into_iter().flatten().filter_map(|(name, n)| Some((name, n.as_i64()?)));
-    let parts: Vec<String> = known.map(|(name, n)| format!("{} {}", name.replace('_', " "), count(n))).collect();
-    html! { span.dim { (if parts.is_empty() { "unknown".to_owned() } else { parts.join(", ") }) } }
-}
-
-/// An event's tone, word and text.
-fn told(kind: &EventKind) -> (Tone, &'static str, Markup) {
-    let ms = |ms: &u64| length(SignedDuration::from_millis(i64::try_from(*ms).unwrap_or(i64::MAX)));
-    match kind {
-        EventKind::Queued { source, .. } => (Tone::Quiet, "asked", html! { "by " (line(source, 80)) }),
-        EventKind::Prompt { prompt, .. } => {
-            (Tone::Quiet, "prompt", html! { details { summary { (line(prompt, 100)) } (cut(prompt)) } })
-        }
-        EventKind::Memory { recalled } => {
-            (Tone::Quiet, "memory", html! { details { summary { "What memory told it" } (json(recalled)) } })
-        }
-        EventKind::Tools { shown, more, tokens } => (
-            Tone::Quiet,
-            "tools",
-            html! { details { summary { (shown.len()) " told of, " (more) " more to be found, about " (count(*tokens)) " tokens" }
-            p { @for tool in shown { code { (tool.name) } " " } } } },
-        ),
-        EventKind::Started { runtime, model, pid } => (
-            Tone::Quiet,
-            "starts",
-            html! { (runtime) @if let Some(model) = model { ", " (line(model, 80)) } ", process " (pid) },
-        ),
-        EventKind::Connected { connected: true } => (Tone::Quiet, "tools", html! { "connected" }),
-        EventKind::Connected { connected: false } => (Tone::Bad, "tools", html! { "not connected" }),
-        EventKind::Text { text } => (Tone::Good, "says", cut(text)),
-        EventKind::TextDelta { text, .. } => (Tone::Quiet, "writes", cut(text)),
-        EventKind::ToolCall { name, arguments, .. } => {
-            (Tone::Busy, "calls", html! { code { (line(name, 80)) } (json(arguments)) })
-        }
-        EventKind::ToolResult { name, is_error, content, duration_ms, .. } => (
-            if *is_error { Tone::Bad } else { Tone::Good },
-            if *is_error { "failed" } else { "result" },
-            html! { code { (line(name, 80)) } @if let Some(took) = duration_ms { " after " (length(SignedDuration::from_millis(*took))) }
-            details open[content.len() < 400] { summary { (line(content, 80)) } (cut(content)) } },
-        ),
-        EventKind::Skill { name } => (Tone::Quiet, "reads", html! { "the skill " (line(name, 80)) }),
-        EventKind::Retry { class, attempt, message, .. } => (
-            Tone::Warn,
-            "retries",
-            html! { "attempt " (attempt) ", after " (line(class, 80)) @if let Some(message) = message { ": " (line(message, 300)) } },
-        ),
-        EventKind::Usage(usage) => (Tone::Quiet, "used", short(&serde_json::to_value(usage).unwrap_or_default())),
-        EventKind::Ended(end) => (
-            Tone::of(end.state.as_str()),
-            "ended",
-            html! { (badge(end.state.as_str())) " after " (took(Some(end.duration_ms))) ", cost " (end.cost_usd.as_deref().map_or_else(|| "unknown".to_owned(), |usd| format!("${usd}")))
-            @if let Some(error) = &end.error { ": " (line(error, 500)) } },
-        ),
-        EventKind::ModelCall { model, duration_ms, error, usage, .. } => (
-            if error.is_some() { Tone::Bad } else { Tone::Quiet },
-            "model",
-            html! { @if let Some(model) = model { (line(model, 80)) ", " } (ms(duration_ms))
-            @if let Some(error) = error { ": " (line(error, 300)) }
-            details { summary { "Tokens" } (json(&serde_json::to_value(usage).unwrap_or_default())) } },
-        ),
-        EventKind::Stopped { message, .. } => (Tone::Bad, "stopped", html! { (line(message, 500)) }),
-        EventKind::Signal { signal, why } => (Tone::Warn, "signal", html! { (signal) ": " (line(why, 200)) }),
-        EventKind::Exit { status, stderr, .. } => (
-            Tone::Quiet,
-            "exits",
-            html! { @match status { Some(status) => (line(status, 100)), None => "It is not gone, for nothing ends it." }
-            @if let Some(stderr) = stderr { (cut(stderr)) } },
-        ),
-        EventKind::Cut { message } => (Tone::Warn, "cut", html! { (line(message, 300)) }),
-        EventKind::Stage { stage, by, text } => (
-            Tone::Busy,
-            "stage",
-            html! { strong { (line(stage, 60)) } @if let Some(by) = by { ", " (line(by, 60)) } (cut(text)) },
-        ),
-        EventKind::Followed { by, .. } => {
-            (Tone::Warn, "goes on", html! { "in " a href={ "/sessions/" (by.0) } { "another session" } })
-        }
-        other => (Tone::Quiet, other.into(), json(&serde_json::to_value(other).unwrap_or_default())),
-    }
 }
 
 async fn cancel(visit: &Visit) -> Answer {

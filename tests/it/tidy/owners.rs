@@ -79,6 +79,7 @@ const OWNERS: &[(&str, &[&str])] = &[
             "project_identities",
             "project_injections",
             "project_tombstones",
+            "project_exchanges",
         ],
     ),
     ("butler", &["route_inbox", "asks"]),
