@@ -70,6 +70,15 @@ pub(super) fn unavailable(all: &[admin::Unavailable]) -> Markup {
     }
 }
 
+/// What stands in the place of an empty list. Of those that could not be asked nobody knows whether they have nothing.
+pub(super) fn none_of(down: &[admin::Unavailable], text: &str) -> Markup {
+    if down.is_empty() {
+        empty(text)
+    } else {
+        html! {}
+    }
+}
+
 /// Money, or that it is not known.
 pub(super) fn money(cost: Option<Money>) -> Markup {
     html! { @match cost {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::approvals::household as with_a_vault;
 use crate::dashboard_walk::{addresses, answers, crawl, kind, walked};
 use crate::support::browser::{Browser, login_link};
-use crate::support::pages::PLACES;
+use crate::support::pages::{PLACES, Page};
 use crate::support::{Daemon, Household, eventually, model};
 use testkit::model::ScriptedModel;
 
@@ -18,6 +18,9 @@ async fn butler() -> ScriptedModel {
         {"when": "keep ([a-z0-9-]+) ([a-z0-9-]+)", "steps": [
             {"call": {"tool": "vault_put", "arguments": {"name": "{{match.1}}", "pin": "{{match.2}}"}}}, {"say": "Kept."}]},
         {"when": "wait here", "steps": [{"hang": true}]},
+        {"when": "tell a story", "steps": [
+            {"call": {"tool": "measurement_latest", "arguments": {"kind": "weight"}}},
+            {"stall": true}, {"say": "Once upon a time there was a butler. ".repeat(20)}]},
         {"when": "I weigh ([0-9]+)", "steps": [
             {"call": {"tool": "measurement_log", "arguments": {"kind": "weight", "value": {"kg": 82}}}},
             {"say": "Noted, in the book of weights."}]},
@@ -145,6 +148,45 @@ async fn a_session_is_seen_as_it_happens_and_killed_from_its_page() {
     let text = browser.text().await;
     let pid = text.split("process ").nth(1).and_then(|rest| rest.split_whitespace().next()).expect("a process");
     assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists(), "process {pid} is gone");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_text_is_seen_while_it_is_written_and_the_end_of_a_long_session() {
+    let model = butler().await;
+    let household = Household::with_model(&model);
+    let daemon = household.start().await;
+    let page = Page::of(&daemon).await;
+    page.send("/conversations", "/conversations", &[("text", "tell a story"), ("butler", "health")]).await;
+    let db = household.owner().await;
+    let session = eventually("the story has begun", || async {
+        let sql = "SELECT s.id::text FROM health.sessions s JOIN health.session_events e ON e.session_id = s.id
+                   WHERE s.state = 'running' AND e.kind = 'tool_result'";
+        let rows = db.query(sql, &[]).await.map_err(|e| e.to_string())?;
+        rows.first().map(|row| row.get::<_, String>(0)).ok_or_else(|| "it has not".to_owned())
+    })
+    .await;
+    let Some(mut browser) = Browser::start(&daemon).await else { return };
+    browser.sign_in(&household).await;
+    let at = format!("/sessions/{session}");
+    browser.goto(&at).await;
+    browser.sees("Once upon a time there was a butler.").await;
+    browser.does("marks", json!({})).await;
+    // More happened than a page holds: the end is there, and the beginning is a link away.
+    let more = "INSERT INTO health.session_events (session_id, seq, at, kind, body, tenant_id)
+                SELECT $1::text::uuid, n, now(), 'text', jsonb_build_object('text', 'Line ' || n || ' of it.'), 'owner'
+                FROM generate_series(1000, 1700) n";
+    db.execute(more, &[&session]).await.expect("more events");
+    browser.sees("Line 1700 of it.").await;
+    let shown = page.get(&at).await;
+    assert!(shown.contains("Line 1700 of it.") && !shown.contains("Line 1100 of it."), "{shown}");
+    assert!(shown.contains("?after=0#transcript"), "{shown}");
+    let begin = page.get(&format!("{at}?after=0")).await;
+    assert!(begin.contains("measurement_latest") && begin.contains("What came after"), "{begin}");
+    browser.press(true, "button", "Kill this session").await;
+    browser.sees("Cancelled.").await;
+    // Whoever comes late to a stream gets all of it, and its end.
+    let told = page.get(&format!("/live/session/{session}?after=0")).await;
+    assert!(told.contains("Line 1700 of it.") && told.trim_end().ends_with("event: over\ndata:"), "{told}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -34,12 +34,13 @@ pub enum Step {
     Open(&'static str),
     Type(&'static str, &'static str),
     TypeIn(&'static str, &'static str, &'static str),
+    Search(&'static str, &'static str),
     Secret(&'static str, &'static str),
     Choose(&'static str, &'static str),
     Tick(&'static str),
 }
 
-use Step::{Choose, Open, Press, PressIn, PressPart, Secret, Tick, Type, TypeIn};
+use Step::{Choose, Open, Press, PressIn, PressPart, Search, Secret, Tick, Type, TypeIn};
 
 const ADD: &str = "section[aria-labelledby=add]";
 const INVITE: &str = "section[aria-labelledby=invite]";
@@ -388,8 +389,24 @@ pub const ACTIONS: &[Action] = &[
     ),
 ];
 
-/// How often all is done, each time by whom and how wide.
-const TIMES: [(&str, bool, u32); 4] = [("a", false, 360), ("b", true, 1440), ("c", true, 360), ("d", false, 1440)];
+/// What is asked by a form that changes nothing: where, what is typed and pressed, and what is seen then.
+const QUESTIONS: [(&str, &[Step], &str); 3] = [
+    ("/audit", &[Choose("Outcome", "ok"), Type("Tool", "measurement_log"), Press("Filter")], "measurement_log"),
+    (
+        "/conversations",
+        &[Search("Find what was said, or who said it", "talk {n}"), Press("Find")],
+        "With “talk {n}” in it.",
+    ),
+    (
+        "/memory?butler=health",
+        &[Choose("Kind", "fact"), Search("Search what it remembers", "redo {n}"), Press("Search")],
+        "What was found",
+    ),
+];
+
+/// How often all is done, each time by whom, how wide and in which light.
+const TIMES: [(&str, bool, u32, &str); 4] =
+    [("a", false, 360, "dark"), ("b", true, 1440, "dark"), ("c", true, 360, "light"), ("d", false, 1440, "light")];
 
 fn played(step: Step, made: &Made) -> Value {
     let of = |text: &str| filled(text, made);
@@ -402,6 +419,7 @@ fn played(step: Step, made: &Made) -> Value {
         TypeIn(within, name, text) => {
             json!({"role": "textbox", "name": name, "text": of(text), "within": within, "part": true})
         }
+        Search(name, text) => json!({"role": "searchbox", "name": name, "text": of(text)}),
         Secret(name, text) => json!({"role": "password", "name": name, "text": text}),
         Choose(name, value) => json!({"role": "combobox", "name": name, "value": value, "part": true}),
         Tick(name) => json!({"role": "checkbox", "name": name}),
@@ -427,18 +445,29 @@ async fn everything_is_done_by_mouse_and_by_the_keyboard_alone() {
     let db = household.owner().await;
     prepare(&db).await;
     let mut wrong = Vec::new();
-    for (number, (n, keyboard, width)) in TIMES.into_iter().enumerate() {
+    for (number, (n, keyboard, width, scheme)) in TIMES.into_iter().enumerate() {
         let mut made = make(&household, &daemon, &db, n).await;
         made.insert("#", number.to_string());
         browser.goto(&login_link(&household, &["open", "--print"])).await;
-        let sign_in = json!({"width": width, "keyboard": keyboard, "sees": "You are signed in.",
+        let sign_in = json!({"width": width, "keyboard": keyboard, "scheme": scheme, "sees": "You are signed in.",
             "steps": [{"role": "button", "name": "Sign in"}]});
         browser.does("acts", sign_in).await;
+        for (path, steps, sees) in QUESTIONS {
+            let steps: Vec<Value> = steps.iter().map(|step| played(*step, &made)).collect();
+            let with = json!({"path": path, "width": width, "keyboard": keyboard, "scheme": scheme, "steps": steps,
+                "sees": filled(sees, &made)});
+            let told = browser.tries("acts", with).await;
+            let is_right = told["ok"] == true && told["problems"] == json!([]) && told["wide"].as_i64() <= Some(0);
+            let asked = told["url"].as_str().is_some_and(|url| url.contains("?"));
+            if !is_right || !asked {
+                wrong.push(format!("{path} at {width} in {scheme}: {told:#}"));
+            }
+        }
         for action in ACTIONS {
             before(&household, &daemon, action.route, &control, &mut made).await;
             let steps: Vec<Value> = action.steps.iter().map(|step| played(*step, &made)).collect();
-            let with = json!({"path": filled(action.page, &made), "width": width, "keyboard": keyboard, "steps": steps,
-                "sees": filled(action.sees, &made)});
+            let with = json!({"path": filled(action.page, &made), "width": width, "keyboard": keyboard, "scheme": scheme,
+                "steps": steps, "sees": filled(action.sees, &made)});
             let told = browser.tries("acts", with).await;
             let what = format!("{} at {width} by {}", action.route, if keyboard { "keyboard" } else { "mouse" });
             // Signed out, the page itself is a 401, of which the browser tells on its console.

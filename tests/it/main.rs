@@ -54,6 +54,7 @@ mod dashboard;
 mod dashboard_actions;
 mod dashboard_council;
 mod dashboard_doors;
+mod dashboard_failed;
 mod dashboard_forms;
 mod dashboard_guard;
 mod dashboard_home;

@@ -8,7 +8,7 @@ use tools::sql::audited::AuditFilter;
 use uuid::Uuid;
 
 use crate::form::encoded;
-use crate::parts::{Tone, badge, count, crumbs, empty, json, line, note, unavailable};
+use crate::parts::{Tone, badge, count, crumbs, empty, json, line, none_of, note, unavailable};
 use crate::reply::{Answer, PageError, View};
 use crate::route::{Route, get, post};
 use crate::time::length;
@@ -47,7 +47,7 @@ async fn list(visit: &Visit) -> Answer {
             button type="submit" { "Filter" }
         }
         (unavailable(&page.unavailable))
-        @if page.calls.is_empty() { (empty("No call like this is on record.")) } @else { (table(visit, &page.calls)) }
+        @if page.calls.is_empty() { (none_of(&page.unavailable, "No call like this is on record.")) } @else { (table(visit, &page.calls)) }
         @if let Some(next) = &page.next {
             p { a href={ "/audit?" (kept.join("&")) "&before=" (encoded(next)) } { "Older" } }
         }
@@ -89,7 +89,10 @@ async fn undoable(visit: &Visit) -> Answer {
         p { "What a butler changed can be put back, as long as nothing newer builds on it." }
         (unavailable(&page.unavailable))
         @if page.calls.is_empty() {
-            (empty(if newest && page.next.is_none() { "Nothing that was changed can be taken back." } else { "Nothing here can be taken back." }))
+            (none_of(&page.unavailable, match newest && page.next.is_none() {
+                true => "Nothing that was changed can be taken back.",
+                false => "Nothing here can be taken back.",
+            }))
         }
         ul.cards { @for call in &page.calls { li { (card(visit, call)) } } }
         @if let Some(next) = &page.next { p { a rel="next" href={ "/undo?before=" (encoded(next)) } { "Older" } } }

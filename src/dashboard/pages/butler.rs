@@ -1,7 +1,7 @@
 //! One butler: who it is, how it is, what it does and can do, and a way to give it work.
 
 use admin::calls::{HouseApiServer, LooksApiServer, SchedulesApiServer, SessionsApiServer, WorkApiServer};
-use admin::{ScheduleRow, SkillInfo, ToolInfo};
+use admin::{ScheduleRow, SkillInfo, ToolInfo, Unavailable};
 use butler::ButlerStatus;
 use maud::{Markup, html};
 use modules::Health;
@@ -11,7 +11,7 @@ use sessions::ModelState;
 
 use super::answers::{look, not_now};
 use super::{sessions as shown, tools};
-use crate::parts::{Tone, badge, count, crumbs, empty, line, note, said, toned, unavailable};
+use crate::parts::{Tone, badge, count, crumbs, empty, line, none_of, note, said, toned, unavailable};
 use crate::reply::{Answer, Did, PageError, Reply, View};
 use crate::route::{Route, get, post};
 use crate::time::length;
@@ -59,7 +59,7 @@ async fn show(visit: &Visit) -> Answer {
             section aria-labelledby="modules" { h2 #modules { "Modules" } (modules_of(&status)) }
             section aria-labelledby="schedules" { h2 #schedules { "Schedules" }
                 @match &schedules {
-                    Ok(page) => { (unavailable(&page.unavailable)) (schedules_of(visit, &page.schedules)) }
+                    Ok(page) => (schedules_of(visit, &page.schedules, &page.unavailable)),
                     Err(why) => (not_now(why)),
                 }
             }
@@ -70,7 +70,7 @@ async fn show(visit: &Visit) -> Answer {
         section aria-labelledby="sessions" { h2 #sessions { "Last sessions" }
             @match &sessions {
                 Ok(page) => {
-                    (unavailable(&page.unavailable)) (shown::table(visit, &page.sessions))
+                    (shown::table(visit, &page.sessions, &page.unavailable))
                     @if page.sessions.len() >= SHOWN as usize { p { a href={ "/sessions?butler=" (name) } { "All its sessions" } } }
                 }
                 Err(why) => (not_now(why)),
@@ -181,9 +181,10 @@ fn word(name: &impl serde::Serialize) -> String {
         .unwrap_or_default()
 }
 
-fn schedules_of(visit: &Visit, rows: &[ScheduleRow]) -> Markup {
+fn schedules_of(visit: &Visit, rows: &[ScheduleRow], down: &[Unavailable]) -> Markup {
     html! {
-        @if rows.is_empty() { (empty("It does nothing by itself. Make a schedule with: butlerd schedule add")) }
+        (unavailable(down))
+        @if rows.is_empty() { (none_of(down, "It does nothing by itself. Make a schedule with: butlerd schedule add")) }
         ul.rows { @for row in rows { li {
             a href={ "/schedules/" (row.id) } { (row.name) } " "
             @if row.paused { (badge("paused")) } @else if let Some(next) = row.next_run_at { "next " (visit.now.when(next)) }

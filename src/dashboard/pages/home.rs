@@ -13,7 +13,7 @@ use sessions::budget::{By, Costs, LimitLeft};
 
 use super::answers::not_now;
 use super::{approvals as waiting, conversations, costs as spending, sessions as shown};
-use crate::parts::{Tone, badge, count, empty, line, money, note, toned, unavailable};
+use crate::parts::{Tone, badge, count, empty, line, money, none_of, note, toned, unavailable};
 use crate::reply::{Answer, View};
 use crate::route::{Route, get};
 use crate::visit::Visit;
@@ -75,7 +75,7 @@ async fn home(visit: &Visit) -> Answer {
         section aria-labelledby="last" {
             h2 #last { "Last sessions" }
             @match &house.sessions {
-                Ok(page) => { (unavailable(&page.unavailable)) (shown::table(visit, &page.sessions)) }
+                Ok(page) => (shown::table(visit, &page.sessions, &page.unavailable)),
                 Err(why) => (not_now(why)),
             }
         }
@@ -237,7 +237,7 @@ fn today(visit: &Visit, house: &HomeParts) -> Markup {
             li { (badge(&run.state)) " " (visit.now.when(run.fire_at)) " " a href={ "/schedules/" (schedule.id) } { (schedule.name) } " "
                 span.dim { (schedule.butler) } @if let Some(why) = &run.reason { div.dim { (line(why, 120)) } } }
         } }
-        @if coming.is_empty() { (empty("Nothing more is due today.")) }
+        @if coming.is_empty() { (none_of(&page.unavailable, "Nothing more is due today.")) }
         ul.rows { @for (at, schedule) in coming.iter().take(SHOWN as usize) {
             li { (visit.now.when(*at)) " " a href={ "/schedules/" (schedule.id) } { (schedule.name) } " " span.dim { (schedule.butler) } }
         } }

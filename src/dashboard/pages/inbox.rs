@@ -125,7 +125,7 @@ async fn one(visit: &Visit) -> Answer {
             Ok(timeline) => {
                 (crate::parts::unavailable(&timeline.unavailable))
                 @let sessions: Vec<_> = timeline.sessions.iter().map(|traced| traced.session.clone()).collect();
-                (sessions::table(visit, &sessions))
+                (sessions::table(visit, &sessions, &[]))
             }
             Err(why) => (note(Tone::Warn, &html! { (why.message) })),
         }

@@ -8,7 +8,7 @@ use maud::{Markup, html};
 use uuid::Uuid;
 
 use super::week::{Week, mark_of};
-use crate::parts::{Tone, badge, count, crumbs, empty, line, money, said, toned, unavailable};
+use crate::parts::{Tone, badge, count, crumbs, empty, line, money, none_of, said, toned, unavailable};
 use crate::reply::{Answer, Did, PageError, Reply, View};
 use crate::route::{Route, get, post};
 use crate::visit::Visit;
@@ -31,7 +31,7 @@ async fn list(visit: &Visit) -> Answer {
     let body = html! {
         (unavailable(&page.unavailable))
         @if page.schedules.is_empty() {
-            (empty("Nothing is done by itself. Make a schedule with: butlerd schedule add"))
+            (none_of(&page.unavailable, "Nothing is done by itself. Make a schedule with: butlerd schedule add"))
         } @else {
             p.tabs {
                 a href={ "/schedules?week=" (before) } { "The week before" }

@@ -1,7 +1,7 @@
 //! Sessions: the newest, and one of them as it happens and as it is on record.
 
 use admin::calls::{SessionPagesApiServer, SessionsApiServer, TimelineApiServer};
-use admin::{CallRow, SessionDetail, SessionRow};
+use admin::{CallRow, SessionDetail, SessionRow, Unavailable};
 use jiff::SignedDuration;
 use maud::{Markup, html};
 use sessions::{SessionEvent, SessionState};
@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::transcript::entry;
 use crate::form::encoded;
-use crate::parts::{Tone, badge, count, crumbs, empty, id, json, line, money, note, said, unavailable};
+use crate::parts::{Tone, badge, count, crumbs, empty, id, json, line, money, none_of, note, said, unavailable};
 use crate::reply::{Answer, Did, PageError, Reply, View};
 use crate::route::{Route, get, post};
 use crate::time::length;
@@ -32,19 +32,23 @@ async fn list(visit: &Visit) -> Answer {
     let of = butler.as_deref().map(|butler| format!("&butler={}", encoded(butler))).unwrap_or_default();
     let page = visit.calls.sessions_page(&visit.ext, butler, before, Some(SHOWN)).await?;
     let body = html! {
-        (unavailable(&page.unavailable))
-        (table(visit, &page.sessions))
+        (table(visit, &page.sessions, &page.unavailable))
         @if let Some(next) = &page.next { p { a href={ "/sessions?before=" (encoded(next)) (of) } { "Older sessions" } } }
     };
     let view = View::new("Sessions", body);
     Ok(if newest { view.live("house").into() } else { view.into() })
 }
 
-/// Sessions as rows.
-pub(super) fn table(visit: &Visit, rows: &[SessionRow]) -> Markup {
-    if rows.is_empty() {
-        return empty("No session yet. One begins with a message, a schedule, or: butlerd trigger");
+/// Sessions as rows, and whom else could not be asked for theirs.
+pub(super) fn table(visit: &Visit, rows: &[SessionRow], down: &[Unavailable]) -> Markup {
+    html! {
+        (unavailable(down))
+        @if rows.is_empty() { (none_of(down, "No session yet. One begins with a message, a schedule, or: butlerd trigger")) }
+        @else { (rows_of(visit, rows)) }
     }
+}
+
+fn rows_of(visit: &Visit, rows: &[SessionRow]) -> Markup {
     html! { div.wide tabindex="0" { table {
         thead { tr { th { "When" } th { "Butler" } th { "What" } th { "State" } th.num { "Took" } th.num { "Tools" } th.num { "Cost" } } }
         tbody { @for row in rows { tr {

@@ -24,6 +24,7 @@ pub enum Reply {
     },
     Hang,
     Cut(TurnReply),
+    Stall(TurnReply),
     /// A text without end.
     Endless(TurnReply),
 }
@@ -128,6 +129,10 @@ impl Player {
             (Some(Hurdle::Endless), _) => {
                 let turn = self.turn(Some("and so on, ".repeat(400)), Vec::new(), None);
                 (Reply::Endless(turn), "endless".to_owned())
+            }
+            (Some(Hurdle::Stall), turn) => {
+                let turn = turn.unwrap_or_else(|_| self.turn(Some("It begins and".to_owned()), Vec::new(), None));
+                (Reply::Stall(turn), "stall".to_owned())
             }
             (Some(Hurdle::Cut), turn) => {
                 let turn = turn.unwrap_or_else(|_| self.turn(Some("Cut".to_owned()), Vec::new(), None));

@@ -102,6 +102,8 @@ pub enum Hurdle {
     Hang,
     /// The connection closes in the middle of the answer.
     Cut,
+    /// The answer begins, and no more of it comes until the client gives up.
+    Stall,
     /// The answer begins and never ends.
     Endless,
 }
@@ -144,6 +146,7 @@ struct StepForm {
     fail: Option<Fail>,
     hang: Option<Often>,
     cut: Option<Often>,
+    stall: Option<Often>,
     endless: Option<Often>,
 }
 
@@ -158,12 +161,12 @@ impl TryFrom<StepForm> for Step {
     type Error = String;
 
     fn try_from(form: StepForm) -> Result<Self, String> {
-        let StepForm { say, call, calls, usage, until, fail, hang, cut, endless } = form;
+        let StepForm { say, call, calls, usage, until, fail, hang, cut, stall, endless } = form;
         let calls: Vec<ScriptCall> = call.into_iter().chain(calls).collect();
         let is_turn = say.is_some() || !calls.is_empty();
         let often = |often: Often| match often {
             Often::Always(true) => Ok(None),
-            Often::Always(false) => Err("`hang`, `cut` and `endless` are true or {\"times\": n}".to_owned()),
+            Often::Always(false) => Err("`hang`, `cut`, `stall` and `endless` are true or {\"times\": n}".to_owned()),
             Often::Times { times } => Ok(Some(times)),
         };
         let mut hurdles = Vec::new();
@@ -176,6 +179,9 @@ impl TryFrom<StepForm> for Step {
         if let Some(cut) = cut {
             hurdles.push((often(cut)?, Hurdle::Cut));
         }
+        if let Some(stall) = stall {
+            hurdles.push((often(stall)?, Hurdle::Stall));
+        }
         if let Some(endless) = endless {
             hurdles.push((often(endless)?, Hurdle::Endless));
         }
@@ -183,7 +189,7 @@ impl TryFrom<StepForm> for Step {
             (true, 0, _) => Ok(Step::Turn { say, calls, usage, until }),
             (false, 1, Some((times, kind))) if usage.is_none() && until.is_none() => Ok(Step::Hurdle { kind, times }),
             _ => Err("a step is either `say`, `call` or `calls` (with `usage` and `until` if wanted), or one of `fail`, `hang`, \
-                      `cut` and `endless`"
+                      `cut`, `stall` and `endless`"
                 .to_owned()),
         }
     }

@@ -157,6 +157,7 @@ async fn answer(request: Request<Incoming>, shared: &Shared) -> Response<Body> {
             None => json(200, &route.document(&turn, &dialog)),
         },
         Reply::Cut(turn) => cut(&route, &turn, &dialog),
+        Reply::Stall(turn) => stalled(route.events(&turn, &dialog).unwrap_or_default()),
         Reply::Endless(turn) => endless(route.events(&turn, &dialog).unwrap_or_default()),
         Reply::Hang => std::future::pending().await,
         Reply::Fail { status, body, headers } => {
@@ -208,6 +209,15 @@ fn endless(mut events: Vec<String>) -> Response<Body> {
     let frames = stream::iter(events).map(|event| Frame::data(Bytes::from(event)));
     let body = frames.chain(stream::repeat_with(move || Frame::data(more.clone()))).map(Ok);
     let mut response = Response::new(StreamBody::new(body).boxed_unsync());
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    response
+}
+
+/// The first half of the events, and then nothing more.
+fn stalled(mut events: Vec<String>) -> Response<Body> {
+    events.truncate(events.len() / 2);
+    let frames = stream::iter(events).map(|event| Ok(Frame::data(Bytes::from(event))));
+    let mut response = Response::new(StreamBody::new(frames.chain(stream::pending())).boxed_unsync());
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     response
 }

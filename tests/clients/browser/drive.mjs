@@ -174,8 +174,9 @@ const commands = {
   look,
   text: async () => ({ url: page.url(), text: await page.locator("body").innerText(), problems: taken() }),
   // A whole action: from a page on, by mouse or keyboard, until what it shows is there.
-  acts: async ({ path, width, keyboard, steps, sees }) => {
+  acts: async ({ path, width, keyboard, scheme, steps, sees }) => {
     await page.setViewportSize({ width, height: width < 600 ? 740 : 900 });
+    if (scheme) await page.emulateMedia({ colorScheme: scheme });
     if (path) await page.goto(path, { waitUntil: "load" });
     for (const what of steps) await step(what, keyboard);
     await page.getByText(sees, { exact: false }).filter({ visible: true }).first().waitFor();
