@@ -29,6 +29,9 @@ pub struct EventPage {
     pub events: Vec<SessionEvent>,
     /// Whether there are more on record by now.
     pub more: bool,
+    /// What there was, before these were read, of the text that it writes just now.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub writing: String,
 }
 
 /// What one butler has of some traces.
@@ -50,9 +53,12 @@ impl Spawner {
     /// What is stored of a session after the event numbered `after`, everything told so far included. `None`: this
     /// butler and tenant have no such session.
     pub async fn events(&self, ctx: &RequestContext, id: Uuid, after: i32) -> Result<Option<EventPage>, StoreError> {
+        // First: a text that is whole by then is among the events.
+        let writing = self.transcript().writing(SessionId(id));
         self.transcript().flush().await;
         let mut lease = self.store().lease(ctx).await?;
-        self.page(&mut lease, id, after).await
+        let page = self.page(&mut lease, id, after).await?;
+        Ok(page.map(|page| EventPage { writing, ..page }))
     }
 
     async fn page(&self, lease: &mut Lease, id: Uuid, after: i32) -> Result<Option<EventPage>, StoreError> {
@@ -78,7 +84,7 @@ impl Spawner {
                 });
             }
         }
-        Ok(Some(EventPage { butler: butler.to_owned(), state, events, more }))
+        Ok(Some(EventPage { butler: butler.to_owned(), state, events, more, writing: String::new() }))
     }
 
     /// The newest sessions queued before a moment, or at that moment with a lower id, as the tool `sessions_list` shows

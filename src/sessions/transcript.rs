@@ -105,6 +105,9 @@ impl Transcript {
             drop(open);
             return self.send(session, None, bounded(kind).1);
         };
+        if matches!(kind, EventKind::Text { .. }) {
+            progress.written = Written::default();
+        }
         let (body, kind) = bounded(progress.named(kind));
         // Under the lock, so that numbers are told and written in their order.
         let full = progress.last >= MAX_EVENTS || progress.bytes >= MAX_BYTES;
@@ -131,6 +134,11 @@ impl Transcript {
             // Under the lock, so that it is told before the whole.
             self.send(session, None, EventKind::TextDelta { after: progress.last, start, text });
         }
+    }
+
+    /// What was told of the text that a session writes just now. Empty: it writes none.
+    pub fn writing(&self, session: SessionId) -> String {
+        self.open_ones().get(&session).map(|progress| progress.written.told.clone()).unwrap_or_default()
     }
 
     /// Waits until all that was told is written.

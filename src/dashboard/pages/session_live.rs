@@ -68,6 +68,13 @@ struct Writing {
 }
 
 impl Writing {
+    /// What there was of it when somebody looked. It may have grown since.
+    fn catch_up(&mut self, text: String) {
+        if !text.is_empty() && !self.text.starts_with(&text) {
+            *self = Self { text, grown: true };
+        }
+    }
+
     fn grow(&mut self, start: usize, piece: &str) {
         if start == 0 {
             self.text.clear();
@@ -168,15 +175,14 @@ impl Following {
 
     /// Tells what is on record and was not told yet. Returns whether the session is over.
     async fn catch_up(&mut self) -> Option<bool> {
-        // Asked first: what it ends with is on record then.
-        let state = self.calls.sessions_get(&self.ext, self.session).await.ok()?.session.state;
         loop {
             let page = self.calls.sessions_events(&self.ext, self.session, Some(self.last)).await.ok()?;
+            self.text.catch_up(page.writing);
             for told in page.events {
                 self.hear(told).await?;
             }
             if !page.more {
-                return Some(!matches!(state, SessionState::Queued | SessionState::Running));
+                return Some(!matches!(page.state, SessionState::Queued | SessionState::Running));
             }
         }
     }
@@ -198,5 +204,9 @@ mod tests {
         text.grow(4, &"x".repeat(MOST));
         text.grow(4 + MOST, "y");
         assert!(!text.text.ends_with('y'), "no more is kept than is shown");
+        text.catch_up("Anew".to_owned());
+        assert!(text.text.len() > 4, "it has grown since");
+        text.catch_up("Another".to_owned());
+        assert_eq!((&*text.text, text.grown), ("Another", true));
     }
 }
