@@ -156,13 +156,14 @@ impl Session<'_> {
         }
         drop(spawning);
         crash::point("session.spawned");
+        // Before anything is waited for: a quick child calls its first tool meanwhile.
+        let pid = u32::try_from(child.pid()).unwrap_or_default();
+        inner.tell(id, EventKind::Started { runtime, model: invocation.model, pid });
         inner.parts.metrics.running(1);
         // Without this row a daemon killed from here on would find the child by its mark alone.
         if let Err(e) = inner.log.child(&trigger.request, id, child.identity()).await {
             tracing::warn!(session = %id, error = %e, "the session's process could not be recorded");
         }
-        let pid = u32::try_from(child.pid()).unwrap_or_default();
-        inner.tell(id, EventKind::Started { runtime, model: invocation.model, pid });
         tracing::info!(butler = %inner.parts.config.name, session = %id, pid, source = trigger.source, "session started");
         Ok(Started { child, link, adapter, pictures })
     }

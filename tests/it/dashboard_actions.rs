@@ -394,7 +394,10 @@ const QUESTIONS: [(&str, &[Step], &str); 3] = [
     ("/audit", &[Choose("Outcome", "ok"), Type("Tool", "measurement_log"), Press("Filter")], "measurement_log"),
     (
         "/conversations",
-        &[Search("Find what was said, or who said it", "talk {n}"), Press("Find")],
+        &[
+            Search("Find what was said, or who said it", "talk {n}"),
+            PressIn("form[role=search][action='/conversations']", "Find"),
+        ],
         "With “talk {n}” in it.",
     ),
     (
