@@ -119,6 +119,8 @@ pub enum Command {
     Memory(super::memory::MemoryArgs),
     /// Keep the journal: core memory, the day's log, and what was said since the last checkpoint
     Journal(super::journal::JournalArgs),
+    /// See and fill the calendars of a butler, and make them and their servers equal
+    Calendar(super::calendar::CalendarArgs),
     /// Have several models deliberate on a question
     Council(super::council::CouncilArgs),
     /// Manage what butlers noted for their own later sessions

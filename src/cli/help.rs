@@ -20,6 +20,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
             "deliveries",
             "schedule",
             "memory",
+            "calendar",
             "journal",
             "council",
             "costs",

@@ -7,6 +7,7 @@ mod approvals_shown;
 mod approvals_walk;
 mod args;
 mod backup;
+mod calendar;
 mod caller;
 mod changes;
 mod chat;
@@ -157,6 +158,7 @@ fn call(place: Place, command: Command) -> Outcome {
         Command::Costs(args) => place.call(|caller| costs::run(caller, args)),
         Command::Sessions(what) => place.call(|caller| session::run(caller, what)),
         Command::Explain { id } => place.call(|caller| session::run(caller, session::Sessions::Show { id })),
+        Command::Calendar(args) => place.call(|caller| calendar::run(caller, args)),
         Command::Notes(what) => place.call(|caller| notes::run(caller, what)),
         Command::McpServers(what) => place.call(|caller| mcp_servers::run(caller, what)),
         Command::Memory(args) => place.call(|caller| memory::run(caller, args)),

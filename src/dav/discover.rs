@@ -61,6 +61,15 @@ impl Client {
         Ok(Self { server: Server::new(url, credentials)? })
     }
 
+    /// The origin of an address (`https://dav.example`), if credentials can go there safely.
+    ///
+    /// # Errors
+    ///
+    /// [`DavError::Address`].
+    pub fn origin_of(url: &str) -> Result<String, DavError> {
+        address::check(url).map(|url| address::origin(&url))
+    }
+
     /// All collections of a kind: of the account's homes, or the one that the address itself names.
     ///
     /// # Errors

@@ -25,6 +25,8 @@ mod broken;
 mod budgets;
 mod butler_pages;
 mod calendar;
+mod calendar_caldav;
+mod calendar_caldav_crash;
 mod calendar_recurrence;
 mod calls;
 mod canary;

@@ -6,13 +6,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 use uuid::Uuid;
 
+use super::settings::{Policy, Provider, Settings};
 use super::sql::{self, EventRow, SourceRow, Written};
-use super::{Policy, Settings};
 use crate::contract::ModuleContext;
 use ::tools::{ToolCall, ToolError};
-use base::TenantId;
+use base::{Clock, TenantId};
 use calendar::{CalendarError, Object, Window, Zone};
 use store::{Database, StoreError};
 
@@ -23,6 +24,13 @@ pub(super) struct Book {
     house: Arc<Database>,
     butler: String,
     calendars: Vec<String>,
+    provider: Provider,
+    /// The provider's account, without its secret; none of the household's own.
+    account: Option<String>,
+    private: Vec<String>,
+    clock: Clock,
+    /// Rings when a calendar that follows a provider was changed here.
+    pub nudge: Arc<Notify>,
     /// The zone of times without one.
     pub zone: Zone,
     ahead: SignedDuration,
@@ -30,6 +38,26 @@ pub(super) struct Book {
     pub require_approval: bool,
     /// Tenants whose calendars are open.
     opened: Mutex<BTreeSet<String>>,
+}
+
+/// Why a butler's calendars can't be opened.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum OpenError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(
+        "the calendar `{calendar}` is kept by {keeper} already; give another name, or a server's calendar by its path"
+    )]
+    Elsewhere { calendar: String, keeper: String },
+}
+
+impl From<OpenError> for ToolError {
+    fn from(e: OpenError) -> Self {
+        match e {
+            OpenError::Store(e) => e.into(),
+            e => ToolError::refused("not_found", e.to_string()),
+        }
+    }
 }
 
 /// An event that is out of order is its caller's mistake.
@@ -43,12 +71,17 @@ pub(super) fn refused(e: CalendarError) -> ToolError {
 }
 
 impl Book {
-    pub fn new(cx: &ModuleContext, settings: &Settings) -> Result<Self, CalendarError> {
+    pub fn new(cx: &ModuleContext, settings: &Settings, account: Option<String>) -> Result<Self, CalendarError> {
         let owners = || cx.store.time_zone().iana_name().unwrap_or("UTC").to_owned();
         Ok(Self {
             house: cx.house.clone(),
             butler: cx.butler.to_string(),
             calendars: settings.calendars.clone(),
+            provider: settings.provider,
+            account,
+            private: settings.private.clone(),
+            clock: cx.clock.clone(),
+            nudge: Arc::default(),
             zone: Zone::named(&settings.time_zone.clone().unwrap_or_else(owners))?,
             ahead: SignedDuration::try_from(settings.sync.window.0).unwrap_or(BACK),
             policy: settings.conflicts.policy,
@@ -61,16 +94,50 @@ impl Book {
         &self.zone.tz
     }
 
-    /// Makes the calendars of the settings for a tenant, once.
-    pub async fn open(&self, tenant: &TenantId) -> Result<(), StoreError> {
+    pub fn house(&self) -> &Database {
+        &self.house
+    }
+
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Whether its calendars follow a provider.
+    pub fn follows(&self) -> bool {
+        self.provider != Provider::Local
+    }
+
+    /// Whether nobody but the owner sees and writes a calendar.
+    pub fn is_private(&self, calendar: &str) -> bool {
+        !self.follows() || self.private.iter().any(|name| name == calendar)
+    }
+
+    /// Where its calendars are, in words for the owner.
+    pub fn account(&self) -> &str {
+        self.account.as_deref().unwrap_or("the household")
+    }
+
+    /// Makes the calendars of the settings for a tenant, once. A provider's account is the owner's: no other tenant has it.
+    pub async fn open(&self, tenant: &TenantId) -> Result<(), OpenError> {
         let known = |book: &Self| book.opened.lock().unwrap_or_else(PoisonError::into_inner).contains(tenant.as_str());
-        if known(self) {
+        if known(self) || self.follows() && *tenant != TenantId::owner() {
             return Ok(());
         }
         let mut lease = self.house.shared(tenant).await?;
-        sql::open(&mut lease, &self.butler, "local", &self.zone.id, &self.calendars).await?;
+        let kept = (self.provider.word(), self.account.as_deref());
+        let elsewhere = sql::open(&mut lease, &self.butler, kept, &self.zone.id, &self.calendars).await?;
+        if let Some((calendar, keeper)) = elsewhere.into_iter().next() {
+            return Err(OpenError::Elsewhere { calendar, keeper });
+        }
         self.opened.lock().unwrap_or_else(PoisonError::into_inner).insert(tenant.to_string());
         Ok(())
+    }
+
+    /// The rows of the calendars that the settings name, for the household's owner.
+    pub async fn own_sources(&self) -> Result<Vec<Uuid>, StoreError> {
+        let mut lease = self.house.shared(&TenantId::owner()).await?;
+        let kept = (self.provider.word(), self.account.as_deref());
+        sql::own(&mut lease, kept, &self.calendars).await
     }
 
     /// The calendars that a call means: the one that it names, else all.

@@ -7,7 +7,8 @@ use uuid::Uuid;
 
 use super::args::shown;
 use super::book::{Book, refused};
-use super::{Policy, sql};
+use super::settings::Policy;
+use super::sql;
 use ::tools::{ToolCall, ToolError};
 use calendar::{Busy, DayHours, Event, FreeSearch, Object, Slot, Status, Window, conflicts, suggestions};
 

@@ -103,11 +103,12 @@ fn changes() -> Meta {
     Meta { reads_private: true, reads_untrusted: true, ..Meta::write(Effect::Once) }
 }
 
-fn definitions() -> Vec<(&'static str, Value, &'static [&'static str], Meta)> {
+fn definitions(follows: bool) -> Vec<(&'static str, Value, &'static [&'static str], Meta)> {
     let attendees = json!({"type": "array", "items": {"type": "string", "maxLength": 320}, "minItems": 1, "maxItems": 100,
                            "description": "Mail addresses"});
     let optional = json!({"type": "boolean", "description": "They may stay away"});
     let limit = json!({"type": "integer", "minimum": 1, "maximum": 500, "default": 50});
+    let accept = json!({"type": "boolean", "description": "For people: most events were deleted there on purpose"});
     let none = || json!({});
     let window = [
         ("start_at", text("From when; today by default", 40)),
@@ -116,6 +117,8 @@ fn definitions() -> Vec<(&'static str, Value, &'static [&'static str], Meta)> {
     let one = || with(&[("event_id", event_id())], &[]);
     let in_calendar = || with(&[("calendar_id", calendar_id())], &[]);
     let tells = || Meta { sends_out: true, ..changes() };
+    // What stands in a provider's calendar others may see.
+    let puts = || Meta { sends_out: follows, ..changes() };
     vec![
         ("The calendars that this butler sees; the first is where new events go.", none(), &[], shows()),
         (
@@ -131,12 +134,12 @@ fn definitions() -> Vec<(&'static str, Value, &'static [&'static str], Meta)> {
             &["duration_minutes"],
             shows(),
         ),
-        ("Put an event into a calendar.", with(&[], &[in_calendar(), fields()]), &["title", "start_at"], changes()),
+        ("Put an event into a calendar.", with(&[], &[in_calendar(), fields()]), &["title", "start_at"], puts()),
         (
             "Change an event, one instance of it, or it from an instance on. Only what is given changes.",
             with(&[], &[one(), fields(), scope()]),
             &["event_id"],
-            changes(),
+            puts(),
         ),
         (
             "Take an event away, one instance of it, or it from an instance on.",
@@ -145,7 +148,7 @@ fn definitions() -> Vec<(&'static str, Value, &'static [&'static str], Meta)> {
                 &[one(), scope()],
             ),
             &["event_id"],
-            Meta { destructive: true, ..changes() },
+            Meta { destructive: true, ..puts() },
         ),
         (
             "Note who is to come to an event. No invitation is sent: tell them yourself.",
@@ -162,7 +165,7 @@ fn definitions() -> Vec<(&'static str, Value, &'static [&'static str], Meta)> {
         ("How the calendars follow their providers.", in_calendar(), &[], shows()),
         (
             "Ask providers for changes now. The household's own calendars have none, and are answered as they are.",
-            in_calendar(),
+            with(&[("accept_deletions", accept)], &[in_calendar()]),
             &[],
             shows(),
         ),
@@ -195,18 +198,23 @@ pub(super) fn tools(book: &Arc<Book>) -> Result<Vec<Tool>, ModuleError> {
         run!(writes::add_attendees),
         run!(writes::remove_attendees),
         run!(reads::status),
-        // Local calendars have nobody to ask: their state is the answer.
-        run!(reads::status),
+        run!(reads::force),
     ];
     let mut all = Vec::with_capacity(NAMES.len());
-    for ((name, handler), (about, properties, required, meta)) in NAMES.iter().zip(handlers).zip(definitions()) {
+    for ((name, handler), (about, properties, required, meta)) in
+        NAMES.iter().zip(handlers).zip(definitions(book.follows()))
+    {
         let schema =
             json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
         let sends = meta.sends_out;
         let definition = Definition::new(name, about, schema, meta).map_err(ModuleError::new)?;
         let tool = Tool::new(&Arc::new(definition), handler);
+        let book = book.clone();
         all.push(if sends {
-            tool.with_egress_target(Arc::new(|call| Box::pin(async move { Ok(Some(invited(call))) })))
+            tool.with_egress_target(Arc::new(move |call| {
+                let book = book.clone();
+                Box::pin(async move { seen_by(call, &book).await })
+            }))
         } else {
             tool
         });
@@ -214,8 +222,34 @@ pub(super) fn tools(book: &Arc<Book>) -> Result<Vec<Tool>, ModuleError> {
     Ok(all)
 }
 
-/// Those who are asked learn of it; whatever a session read may stand in the event.
-fn invited(call: &ToolCall) -> EgressTarget {
-    let to = super::args::texts(call, "attendees").join(", ");
-    EgressTarget { to: format!("{to} by an invitation"), ..EgressTarget::unknown() }
+/// Who learns of a change: those who are to come, and whoever sees the calendar. `None`: there is no such event or calendar.
+async fn seen_by(call: &ToolCall, book: &Book) -> Result<Option<EgressTarget>, ToolError> {
+    let mut people = super::args::texts(call, "attendees");
+    if !book.follows() {
+        // Whatever a session read may stand in the event.
+        return Ok(Some(EgressTarget {
+            to: format!("{} by an invitation", people.join(", ")),
+            ..EgressTarget::unknown()
+        }));
+    }
+    let sources = book.sources(call, &[]).await?;
+    let calendar = if call.text("event_id").is_some() {
+        let Ok((row, object)) = book.event(call).await else { return Ok(None) };
+        people.extend(object.events.iter().flat_map(|event| &event.attendees).map(|one| one.email.clone()));
+        sources.iter().find(|source| source.id == row.source)
+    } else {
+        let named = super::args::names(call);
+        sources.iter().find(|source| named.first().is_none_or(|name| source.name == *name))
+    };
+    let Some(calendar) = calendar else { return Ok(None) };
+    people.sort();
+    people.dedup();
+    let whole = format!("the calendar `{}` of {}", calendar.name, book.account());
+    if people.is_empty() && book.is_private(&calendar.name) {
+        let (outward, those) = (false, Some(Vec::new()));
+        return Ok(Some(EgressTarget { outward, to: whole, those, recipient: None }));
+    }
+    let see = if book.is_private(&calendar.name) { whole } else { format!("all who see {whole}") };
+    let to = if people.is_empty() { see } else { format!("{see}, and {}", people.join(", ")) };
+    Ok(Some(EgressTarget { to, ..EgressTarget::unknown() }))
 }

@@ -1,5 +1,7 @@
 //! Tools that show calendars.
 
+use std::time::Duration;
+
 use jiff::SignedDuration;
 use jiff::civil::{Time, Weekday};
 use serde_json::{Value, json};
@@ -7,14 +9,21 @@ use uuid::Uuid;
 
 use super::args::{clock, names, shown, window, zone};
 use super::book::{Book, refused};
-use super::sql;
+use super::following::sql::{StateRow, ask, states};
+use super::sql::{self, SourceRow};
 use ::tools::{ToolCall, ToolError};
+use base::TenantId;
 use calendar::{Busy, DayHours, FreeSearch, Window, free_slots};
+
+/// How often, and how far apart, somebody who asks for a sync looks whether it is done.
+const PATIENCE: u32 = 100;
+const LOOK: Duration = Duration::from_millis(200);
 
 pub(super) async fn calendars(call: &ToolCall, book: &Book) -> Result<Value, ToolError> {
     let sources = book.sources(call, &[]).await?;
     let all = sources.iter().enumerate().map(|(place, source)| {
-        json!({"calendar_id": source.name, "provider": source.provider, "time_zone": source.time_zone, "primary": place == 0})
+        json!({"calendar_id": source.name, "provider": source.provider, "time_zone": source.time_zone, "primary": place == 0,
+               "read_only": source.read_only, "private": book.is_private(&source.name)})
     });
     Ok(json!({"calendars": all.collect::<Vec<_>>()}))
 }
@@ -114,17 +123,49 @@ fn hours(call: &ToolCall) -> Result<Option<DayHours>, ToolError> {
 
 pub(super) async fn status(call: &ToolCall, book: &Book) -> Result<Value, ToolError> {
     let sources = book.sources(call, &names(call)).await?;
+    let states = following(book, &sources).await?;
     let all = sources.iter().map(|source| {
+        let state = states.iter().find(|state| state.source == source.id);
         // Nobody else has a local calendar, so it is always as it should be.
-        let state = if source.provider == "local" {
-            "local"
-        } else if source.error.is_some() {
-            "failed"
-        } else {
-            "synced"
+        let word = match (source.provider.as_str(), state) {
+            ("local", _) => "local",
+            (_, Some(state)) if state.busy => "syncing",
+            _ if source.error.is_some() => "failed",
+            _ if source.synced_at.is_none() => "waiting",
+            _ => "synced",
         };
-        json!({"calendar_id": source.name, "provider": source.provider, "state": state,
-               "synced_at": source.synced_at.map(|at| at.to_string()), "error": source.error})
+        json!({"calendar_id": source.name, "provider": source.provider, "state": word,
+               "synced_at": source.synced_at.map(|at| at.to_string()), "error": source.error,
+               "changes_waiting": state.map_or(0, |state| state.waiting),
+               "conflicts": state.map_or(0, |state| state.conflicts)})
     });
     Ok(json!({"calendars": all.collect::<Vec<_>>()}))
+}
+
+/// How those of these calendars follow that follow anybody. They are ones that the butler sees.
+async fn following(book: &Book, sources: &[SourceRow]) -> Result<Vec<StateRow>, ToolError> {
+    let ids: Vec<Uuid> = sources.iter().map(|source| source.id).collect();
+    Ok(states(&mut book.house().shared(&TenantId::owner()).await?, &ids).await?)
+}
+
+pub(super) async fn force(call: &ToolCall, book: &Book) -> Result<Value, ToolError> {
+    let accept = call.args.get("accept_deletions").and_then(Value::as_bool).unwrap_or(false);
+    if accept && call.session().is_some() {
+        let why = "Whether most events were deleted on purpose a person decides. Nothing was changed; ask the owner.";
+        return Err(ToolError::refused("needs_approval", why));
+    }
+    let sources = book.sources(call, &names(call)).await?;
+    if book.follows() {
+        let ids: Vec<Uuid> = sources.iter().map(|source| source.id).collect();
+        ask(&mut book.house().shared(&TenantId::owner()).await?, &ids, accept).await?;
+        book.nudge.notify_one();
+        // Another daemon may be the one that does it, so the rows are looked at.
+        for _ in 0..PATIENCE {
+            if following(book, &sources).await?.iter().all(|state| !state.busy) {
+                break;
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+    status(call, book).await
 }

@@ -13,6 +13,7 @@ pub(super) struct SourceRow {
     pub id: Uuid,
     pub name: String,
     pub provider: String,
+    pub read_only: bool,
     pub time_zone: String,
     pub synced_at: Option<Timestamp>,
     pub error: Option<String>,
@@ -54,28 +55,49 @@ pub(super) struct Written<'a> {
     pub instances: Value,
 }
 
-/// Makes the calendars that a butler's settings name, in their order, and lets it see them and no others. As the house.
+/// Makes the calendars that a butler's settings name, in their order, and lets it see them and no others. Those of these
+/// names that another provider or account keeps it does not see: they are answered with who keeps them. As the house.
 pub(super) async fn open(
     lease: &mut Lease,
     butler: &str,
-    provider: &str,
+    (provider, account): (&str, Option<&str>),
     zone: &str,
     names: &[String],
-) -> Result<(), StoreError> {
-    let sql = "WITH named AS (SELECT name, place::int FROM unnest($4::text[]) WITH ORDINALITY n (name, place)),
-                    made AS (INSERT INTO shared.calendar_sources (name, provider, time_zone) SELECT name, $2, $3 FROM named
-                             ON CONFLICT (tenant_id, name) DO NOTHING RETURNING id, name),
-                    all_of_them AS (SELECT id, name FROM made UNION
-                                    SELECT s.id, s.name FROM shared.calendar_sources s
-                                    WHERE s.tenant_id = shared.tenant() AND s.name = ANY ($4)),
+) -> Result<Vec<(String, String)>, StoreError> {
+    let sql = "WITH named AS (SELECT name, place::int FROM unnest($5::text[]) WITH ORDINALITY n (name, place)),
+                    made AS (INSERT INTO shared.calendar_sources (name, provider, account, time_zone)
+                             SELECT name, $2, $3, $4 FROM named
+                             ON CONFLICT (tenant_id, name) DO NOTHING RETURNING id, name, provider, account),
+                    of_the_name AS (SELECT id, name, provider, account FROM made UNION
+                                    SELECT s.id, s.name, s.provider, s.account FROM shared.calendar_sources s
+                                    WHERE s.tenant_id = shared.tenant() AND s.name = ANY ($5)),
+                    all_of_them AS (SELECT id, name FROM of_the_name
+                                    WHERE provider = $2 AND account IS NOT DISTINCT FROM $3),
                     gone AS (DELETE FROM shared.calendar_readers r
                              WHERE r.tenant_id = shared.tenant() AND r.butler = $1
-                               AND r.source NOT IN (SELECT id FROM all_of_them))
-               INSERT INTO shared.calendar_readers (butler, source, place)
-               SELECT $1, a.id, n.place FROM all_of_them a JOIN named n USING (name)
-               ON CONFLICT (tenant_id, butler, source) DO UPDATE SET place = excluded.place";
-    let done = lease.execute(sql, &[&butler, &provider, &zone, &names]).await;
-    done.map(drop).map_err(StoreError::query("opening calendars"))
+                               AND r.source NOT IN (SELECT id FROM all_of_them)),
+                    seen AS (INSERT INTO shared.calendar_readers (butler, source, place)
+                             SELECT $1, a.id, n.place FROM all_of_them a JOIN named n USING (name)
+                             ON CONFLICT (tenant_id, butler, source) DO UPDATE SET place = excluded.place),
+                    followed AS (INSERT INTO shared.calendar_cursors (source)
+                                 SELECT id FROM all_of_them WHERE $2 <> 'local' ON CONFLICT DO NOTHING)
+               SELECT name, coalesce(account, 'the household') AS keeper FROM of_the_name
+               WHERE id NOT IN (SELECT id FROM all_of_them) ORDER BY name";
+    let rows = lease.query(sql, &[&butler, &provider, &account, &zone, &names]).await;
+    let rows = rows.map_err(StoreError::query("opening calendars"))?;
+    Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
+}
+
+/// The calendars of these names that a provider's account keeps. As the house.
+pub(super) async fn own(
+    lease: &mut Lease,
+    (provider, account): (&str, Option<&str>),
+    names: &[String],
+) -> Result<Vec<Uuid>, StoreError> {
+    let sql = "SELECT id FROM shared.calendar_sources WHERE tenant_id = shared.tenant() AND name = ANY ($3)
+               AND provider = $1 AND account IS NOT DISTINCT FROM $2";
+    let rows = lease.read(sql, &[&provider, &account, &names]).await;
+    Ok(rows.map_err(StoreError::query("looking for calendars"))?.iter().map(|row| row.get(0)).collect())
 }
 
 /// Repeating events that are not laid out for all of this time, each with the time that it is laid out for. As the house: nothing of them is shown by it.
@@ -110,13 +132,15 @@ pub(super) async fn project(
 
 /// The calendars that the butler sees, in the order of its settings.
 pub(super) async fn sources(call: &ToolCall) -> Result<Vec<SourceRow>, ToolError> {
-    let sql = "SELECT s.id, s.name, s.provider, s.time_zone, c.synced_at, c.error FROM shared.calendar_sources s
+    let sql =
+        "SELECT s.id, s.name, s.provider, s.read_only, s.time_zone, c.synced_at, c.error FROM shared.calendar_sources s
                JOIN shared.calendar_readers r ON r.source = s.id
                LEFT JOIN shared.calendar_cursors c ON c.source = s.id ORDER BY r.place";
     let of = |row: &Row| SourceRow {
         id: row.get("id"),
         name: row.get("name"),
         provider: row.get("provider"),
+        read_only: row.get("read_only"),
         time_zone: row.get("time_zone"),
         synced_at: row.get("synced_at"),
         error: row.get("error"),

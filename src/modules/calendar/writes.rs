@@ -9,6 +9,7 @@ use super::book::{Book, refused};
 use super::conflicts::{Way, look};
 use super::sql::{self, EventRow};
 use ::tools::{EffectTx, ToolCall, ToolError};
+use base::crash;
 use calendar::{Attendee, Change, Edited, Object, Scope, remove, update};
 
 /// One step of a call's transaction.
@@ -19,6 +20,21 @@ enum Step {
 
 fn changed_meanwhile() -> ToolError {
     ToolError::refused("changed", "Somebody else changed this event just now. Nothing was changed; look at it again.")
+}
+
+fn read_only(calendar: &str) -> ToolError {
+    let why = format!("The calendar `{calendar}` can only be read: its server lets this account change nothing there.");
+    ToolError::refused("read_only", why)
+}
+
+/// The event of a call that is to be changed.
+async fn event(call: &ToolCall, book: &Book) -> Result<(EventRow, Object), ToolError> {
+    let found = book.event(call).await?;
+    let sources = book.sources(call, &[]).await?;
+    match sources.iter().find(|source| source.id == found.0.source && source.read_only) {
+        Some(source) => Err(read_only(&source.name)),
+        None => Ok(found),
+    }
 }
 
 /// The hash of a call: its tool and its arguments, without its key.
@@ -50,7 +66,11 @@ async fn settle(call: &ToolCall, book: &Book, steps: Vec<Step>, result: Value) -
     let mut tx = call.begin(&mut lease).await?;
     let done = take(&mut tx, book, &steps, now, (call, &result)).await;
     match done {
-        Ok(()) => tx.commit().await?,
+        Ok(()) => {
+            tx.commit().await?;
+            crash::point("calendar.changed");
+            book.nudge.notify_one();
+        }
         Err(e) => {
             tx.rollback().await?;
             return Err(e);
@@ -100,7 +120,11 @@ pub(super) async fn create(call: &ToolCall, book: &Book) -> Result<Value, ToolEr
     if let Some(result) = earlier(call).await? {
         return Ok(result);
     }
-    let source = sources.first().ok_or_else(|| ToolError::refused("not_found", "This butler has no calendar."))?.id;
+    let source = sources.first().ok_or_else(|| ToolError::refused("not_found", "This butler has no calendar."))?;
+    if source.read_only {
+        return Err(read_only(&source.name));
+    }
+    let source = source.id;
     let now = call.store.clock().now();
     let id = Uuid::now_v7();
     let change = change(call, book, None)?;
@@ -121,7 +145,7 @@ pub(super) async fn change_event(call: &ToolCall, book: &Book) -> Result<Value, 
     if let Some(result) = earlier(call).await? {
         return Ok(result);
     }
-    let (row, object) = book.event(call).await?;
+    let (row, object) = event(call, book).await?;
     let main = object.main();
     let change = change(call, book, Some((&main.start, &main.end)))?;
     if change == Change::default() {
@@ -173,7 +197,7 @@ pub(super) async fn delete(call: &ToolCall, book: &Book) -> Result<Value, ToolEr
     if let Some(result) = earlier(call).await? {
         return Ok(result);
     }
-    let (row, object) = book.event(call).await?;
+    let (row, object) = event(call, book).await?;
     let now = call.store.clock().now();
     let edited = remove(&object, scope(call), instance(call, book)?.as_ref(), now, book.home()).map_err(refused)?;
     let step = match edited.object {
@@ -186,7 +210,7 @@ pub(super) async fn delete(call: &ToolCall, book: &Book) -> Result<Value, ToolEr
 }
 
 pub(super) async fn add_attendees(call: &ToolCall, book: &Book) -> Result<Value, ToolError> {
-    let (row, object) = book.event(call).await?;
+    let (row, object) = event(call, book).await?;
     let optional = call.args.get("optional").and_then(Value::as_bool).unwrap_or(false);
     let mut attendees = object.main().attendees.clone();
     for email in texts(call, "attendees") {
@@ -205,7 +229,7 @@ pub(super) async fn add_attendees(call: &ToolCall, book: &Book) -> Result<Value,
 }
 
 pub(super) async fn remove_attendees(call: &ToolCall, book: &Book) -> Result<Value, ToolError> {
-    let (row, object) = book.event(call).await?;
+    let (row, object) = event(call, book).await?;
     let gone = texts(call, "attendees");
     let mut attendees = object.main().attendees.clone();
     attendees.retain(|known| !gone.iter().any(|email| email.eq_ignore_ascii_case(&known.email)));

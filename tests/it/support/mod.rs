@@ -19,6 +19,7 @@ pub mod memory;
 pub mod oidc;
 pub mod pages;
 pub mod ports;
+pub mod radicale;
 pub mod receiver;
 mod runtimes;
 pub mod tally;

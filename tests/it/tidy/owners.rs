@@ -75,6 +75,8 @@ const OWNERS: &[(&str, &[&str])] = &[
             "calendar_instances",
             "calendar_cursors",
             "calendar_actions",
+            "calendar_items",
+            "calendar_conflicts",
             "projects",
             "project_identities",
             "project_injections",

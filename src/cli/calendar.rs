@@ -1,0 +1,189 @@
+//! `butlerd calendar`
+
+use clap::{Args, Subcommand};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::problem::{FAILED, Problem};
+use super::text::one_line;
+use super::{Caller, Outcome};
+use admin::api::HouseApiClient;
+
+/// `calendar`
+#[derive(Debug, Args)]
+pub struct CalendarArgs {
+    #[command(subcommand)]
+    what: What,
+    /// The butler whose calendars are meant; by default the first that has any
+    #[arg(long, global = true, value_name = "NAME")]
+    butler: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// List what is when: of the next 30 days, or of these
+    List {
+        /// From when, as 2026-11-24 or 2026-11-24T09:00
+        #[arg(long, value_name = "TIME")]
+        from: Option<String>,
+        /// Until when
+        #[arg(long, value_name = "TIME")]
+        to: Option<String>,
+        /// Only this calendar's
+        #[arg(long, value_name = "NAME")]
+        calendar: Option<String>,
+    },
+    /// Put an event into a calendar
+    Add {
+        title: String,
+        /// A day (2026-11-24) or a time (2026-11-24T09:00)
+        #[arg(value_name = "TIME")]
+        start: String,
+        /// The first moment after it; by default an hour later, or the next day
+        #[arg(long, value_name = "TIME")]
+        end: Option<String>,
+        /// By default the butler's first
+        #[arg(long, value_name = "NAME")]
+        calendar: Option<String>,
+        /// Where it is
+        #[arg(long, value_name = "PLACE")]
+        location: Option<String>,
+        /// Make it although it overlaps another
+        #[arg(long)]
+        overlap: bool,
+    },
+    /// Make calendars and their servers equal now
+    Sync {
+        /// Only this calendar
+        #[arg(long, value_name = "NAME")]
+        calendar: Option<String>,
+        /// Most events were deleted at the server on purpose
+        #[arg(long)]
+        accept_deletions: bool,
+    },
+    /// List times that are free in all calendars
+    Free {
+        /// How long it is to be
+        minutes: u32,
+        /// From when; now by default
+        #[arg(long, value_name = "TIME")]
+        from: Option<String>,
+        /// Until when; 30 days later by default
+        #[arg(long, value_name = "TIME")]
+        to: Option<String>,
+    },
+}
+
+/// An event, as the tool `calendar_list_events` shows it.
+#[derive(Deserialize, Serialize)]
+struct Event {
+    start_at: String,
+    end_at: String,
+    title: String,
+    calendar_id: String,
+    #[serde(default)]
+    location: String,
+    #[serde(flatten)]
+    more: Map<String, Value>,
+}
+
+/// How a calendar follows its provider, as the tool `calendar_sync_status` shows it.
+#[derive(Deserialize, Serialize)]
+struct Followed {
+    calendar_id: String,
+    provider: String,
+    state: String,
+    changes_waiting: i64,
+    conflicts: i64,
+    error: Option<String>,
+    #[serde(flatten)]
+    more: Map<String, Value>,
+}
+
+#[derive(Deserialize, Serialize)]
+struct Slot {
+    start_at: String,
+    end_at: String,
+}
+
+/// The list under this name in a tool's answer.
+fn inner<T: serde::de::DeserializeOwned>(mut answer: Value, name: &str) -> Result<Vec<T>, Problem> {
+    serde_json::from_value(answer[name].take()).map_err(|e| Problem::foreign(&e))
+}
+
+pub async fn run(caller: Caller, args: CalendarArgs) -> Outcome {
+    let butler = match args.butler {
+        Some(name) => name,
+        None => first(&caller).await?,
+    };
+    match args.what {
+        What::List { from, to, calendar } => {
+            let asked = json!({"start_at": from, "end_at": to, "calendar_id": calendar, "limit": 500});
+            let events: Vec<Event> = inner(caller.tool(&butler, "calendar_list_events", asked).await?, "events")?;
+            caller.out.list(&events, &[], |out, events| {
+                out.table(events)
+                    .column("FROM", |e| &e.start_at)
+                    .column("TO", |e| &e.end_at)
+                    .column("CALENDAR", |e| &e.calendar_id)
+                    .column("TITLE", |e| one_line(&e.title, 80))
+                    .column("WHERE", |e| one_line(&e.location, 40))
+                    .print("No events");
+            })
+        }
+        What::Add { title, start, end, calendar, location, overlap } => {
+            let asked = json!({"title": title, "start_at": start, "end_at": end, "calendar_id": calendar, "location": location,
+                               "conflict_policy": overlap.then_some("allow_overlap")});
+            let made: Value = caller.tool(&butler, "calendar_create_event", asked).await?;
+            let taken = made["status"] == "conflict";
+            caller.out.answer(&made, |out, made| {
+                let text = |value: &Value| one_line(value.as_str().unwrap_or_default(), 200);
+                if !taken {
+                    return out.line(&format!("Added: {}, {}", text(&made["title"]), text(&made["start_at"])));
+                }
+                out.line("Nothing was added, because the time is taken:");
+                for other in made["conflicts"].as_array().into_iter().flatten() {
+                    out.line(&format!("  {}, {}", text(&other["title"]), text(&other["start_at"])));
+                }
+                for free in made["suggestions"].as_array().into_iter().flatten() {
+                    out.line(&format!("  free: {}", text(&free["start_at"])));
+                }
+                out.line("Choose another time, or add it with --overlap.");
+            })?;
+            Ok(if taken { FAILED } else { 0 })
+        }
+        What::Sync { calendar, accept_deletions } => {
+            let asked = json!({"calendar_id": calendar, "accept_deletions": accept_deletions.then_some(true)});
+            let all: Vec<Followed> = inner(caller.tool(&butler, "calendar_force_sync", asked).await?, "calendars")?;
+            let failed = all.iter().any(|one| one.error.is_some());
+            caller.out.list(&all, &[], |out, all| {
+                out.table(all)
+                    .column("CALENDAR", |c| &c.calendar_id)
+                    .column("PROVIDER", |c| &c.provider)
+                    .column("STATE", |c| &c.state)
+                    .column("WAITING", |c| c.changes_waiting)
+                    .column("CONFLICTS", |c| c.conflicts)
+                    .column("ERROR", |c| one_line(c.error.as_deref().unwrap_or_default(), 300))
+                    .print("No calendars");
+            })?;
+            Ok(if failed { FAILED } else { 0 })
+        }
+        What::Free { minutes, from, to } => {
+            let asked = json!({"duration_minutes": minutes, "search_start": from, "search_end": to});
+            let slots: Vec<Slot> = inner(caller.tool(&butler, "calendar_find_free_slots", asked).await?, "slots")?;
+            caller.out.list(&slots, &[], |out, slots| {
+                out.table(slots).column("FROM", |s| &s.start_at).column("TO", |s| &s.end_at).print("No free times");
+            })
+        }
+    }
+}
+
+/// The first butler that has calendars.
+async fn first(caller: &Caller) -> Result<String, Problem> {
+    let house = caller.got(caller.quick()?.status().await)?;
+    let has = |name: &str| name == "calendar";
+    let found = house.butlers.into_iter().find(|butler| butler.modules.keys().any(|name| has(name)));
+    found.map(|butler| butler.name).ok_or_else(|| {
+        let do_next = "Add [modules.calendar] to a butler's butler.toml";
+        Problem::new(FAILED, "not_found", "No butler has calendars.".to_owned(), do_next)
+    })
+}

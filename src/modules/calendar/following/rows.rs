@@ -1,0 +1,135 @@
+//! A calendar's rows as the side of a sync that is here.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::json;
+use uuid::Uuid;
+
+use super::super::book::Book;
+use super::sql::{self, Beside, Which};
+use super::trust::Writers;
+use base::{TenantId, Trust, crash};
+use calendar::Object;
+use dav::sync::{Item, LocalStore, Write};
+use store::{Lease, StoreError};
+
+/// Why a calendar's rows were not read or written.
+#[derive(Debug, thiserror::Error)]
+pub(in super::super) enum RowsError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("another daemon syncs this calendar now")]
+    Lost,
+}
+
+/// One calendar under a claim.
+pub(in super::super) struct Rows {
+    pub book: Arc<Book>,
+    pub source: Uuid,
+    pub claim: Uuid,
+    pub writers: Writers,
+}
+
+impl Rows {
+    async fn lease(&self) -> Result<Lease, StoreError> {
+        self.book.house().shared(&TenantId::owner()).await
+    }
+
+    /// What stands beside an item's bytes. What can't be read is kept and is in no list.
+    fn beside(&self, item: &Item, had: Option<&Vec<u8>>) -> Beside {
+        let now = self.book.now();
+        let nothing =
+            Beside { trust: Trust::System.as_str(), repeats: false, window: (now, now), instances: json!([]) };
+        let Some(ours) = &item.ours else { return nothing };
+        if had == Some(ours) {
+            return nothing;
+        }
+        let trust = self.writers.trust(ours, had.map(Vec::as_slice)).unwrap_or(Trust::System).as_str();
+        let object = match Object::read(ours) {
+            Ok(object) => object,
+            Err(e) => {
+                tracing::debug!(event = %item.id, error = %e, "an item of a calendar is no event that can be read");
+                return Beside { trust, ..nothing };
+            }
+        };
+        match self.book.written(&object, item.id, self.source, None, now) {
+            Ok(written) => {
+                let (window, instances, repeats) = (written.window, written.instances, written.repeats);
+                Beside { trust, repeats, window, instances }
+            }
+            Err(e) => {
+                tracing::warn!(event = %item.id, error = %e, "an event of a calendar can't be laid out, so it is in no list");
+                Beside { trust, ..nothing }
+            }
+        }
+    }
+}
+
+fn clean(text: &str) -> String {
+    // No text of the database has this character.
+    text.replace('\0', "")
+}
+
+impl LocalStore for Rows {
+    type Error = RowsError;
+
+    async fn cursor(&self) -> Result<Option<String>, RowsError> {
+        Ok(sql::cursor(&mut self.lease().await?, self.source).await?)
+    }
+
+    async fn set_cursor(&self, cursor: Option<&str>) -> Result<(), RowsError> {
+        crash::point("calendar.moving");
+        match sql::set_cursor(&mut self.lease().await?, self.claim, cursor).await? {
+            true => Ok(crash::point("calendar.moved")),
+            false => Err(RowsError::Lost),
+        }
+    }
+
+    async fn by_id(&self, id: Uuid) -> Result<Option<Item>, RowsError> {
+        Ok(sql::items(&mut self.lease().await?, self.source, Which::Id(id)).await?.pop())
+    }
+
+    async fn by_hrefs(&self, hrefs: &[String]) -> Result<Vec<Item>, RowsError> {
+        Ok(sql::items(&mut self.lease().await?, self.source, Which::Hrefs(hrefs)).await?)
+    }
+
+    async fn by_uid(&self, uid: &str) -> Result<Vec<Item>, RowsError> {
+        Ok(sql::items(&mut self.lease().await?, self.source, Which::Uid(&clean(uid))).await?)
+    }
+
+    async fn linked(&self) -> Result<Vec<(Uuid, String)>, RowsError> {
+        Ok(sql::linked(&mut self.lease().await?, self.source).await?)
+    }
+
+    async fn pending(&self) -> Result<Vec<Uuid>, RowsError> {
+        Ok(sql::pending(&mut self.lease().await?, self.source).await?)
+    }
+
+    async fn write(&self, writes: Vec<Write>) -> Result<Vec<Uuid>, RowsError> {
+        let mut lease = self.lease().await?;
+        let failed = || StoreError::query("writing a calendar's items");
+        let ids: Vec<Uuid> = writes.iter().map(Write::id).collect();
+        let mut tx = lease.begin().await.map_err(failed())?;
+        let had: BTreeMap<Uuid, Vec<u8>> = sql::had(&mut tx, &ids).await.map_err(failed())?.into_iter().collect();
+        let mut refused = Vec::new();
+        for write in &writes {
+            let done = match write {
+                Write::Save { item, .. } => {
+                    let beside = self.beside(item, had.get(&item.id));
+                    sql::take(&mut tx, self.source, item, &beside).await
+                }
+                Write::Remove { id, revision, .. } => sql::forget(&mut tx, *id, *revision).await,
+            };
+            if !done.map_err(failed())? {
+                refused.push(write.id());
+            } else if let Some(conflict) = write.conflict() {
+                sql::conflict(&mut tx, (self.source, write.id()), conflict).await.map_err(failed())?;
+            }
+        }
+        crash::point("calendar.writing");
+        tx.commit().await.map_err(failed())?;
+        crash::point("calendar.written");
+        Ok(refused)
+    }
+}

@@ -1,0 +1,116 @@
+//! The real Radicale as somebody's calendar server, which other programs edit, too.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use what_was_left_out::left_out;
+
+use super::{Household, http};
+
+/// Ada's calendar, and her password.
+pub const CALENDAR: &str = "/ada/cal/";
+pub const PASSWORD: &str = "secret1";
+
+/// The server; it ends with this, or with this process.
+pub struct Radicale {
+    child: Child,
+    pub url: String,
+    http: reqwest::Client,
+}
+
+impl Drop for Radicale {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        let _ = self.child.wait();
+    }
+}
+
+impl Radicale {
+    /// Starts it with one calendar of Ada's; `None` where it is not installed.
+    pub async fn start(test: &str) -> Option<Self> {
+        let Some(python) = std::env::var_os("BUTLERD_TEST_RADICALE") else {
+            left_out(test, "BUTLERD_TEST_RADICALE is not set; `eval \"$(.ci/run clients)\"` installs Radicale");
+            return None;
+        };
+        let mut command = Command::new(python);
+        command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients/dav/server.py"));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().expect("Radicale starts");
+        let mut port = String::new();
+        BufReader::new(child.stdout.take().expect("its output")).read_line(&mut port).expect("its port");
+        let server = Self { child, url: format!("http://127.0.0.1:{}", port.trim()), http: http() };
+        server.send("MKCALENDAR", CALENDAR, String::new()).await;
+        Some(server)
+    }
+
+    /// One request of another program of Ada's.
+    pub async fn send(&self, method: &str, path: &str, body: String) -> String {
+        let method = reqwest::Method::from_bytes(method.as_bytes()).expect("a method");
+        let request =
+            self.http.request(method.clone(), format!("{}{path}", self.url)).basic_auth("ada", Some(PASSWORD));
+        let depth = if path.ends_with('/') { "1" } else { "0" };
+        let request = request.header("content-type", "text/calendar; charset=utf-8").header("depth", depth);
+        let answer = request.body(body).send().await.expect("an answer");
+        let status = answer.status();
+        let text = answer.text().await.expect("a body");
+        assert!(status.is_success(), "{method} {path}: {status}: {text}");
+        text
+    }
+
+    /// Puts an event there; `more` goes into it.
+    pub async fn put(&self, name: &str, title: &str, more: &str) {
+        let text = format!(
+            "BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:-//t//t//EN\r\nBEGIN:VEVENT\r\nUID:{name}\r\nDTSTAMP:20270101T000000Z\r\n\
+             DTSTART:20270310T090000Z\r\nDTEND:20270310T100000Z\r\nSUMMARY:{title}\r\n{more}END:VEVENT\r\nEND:VCALENDAR\r\n"
+        );
+        self.send("PUT", &format!("{CALENDAR}{name}.ics"), text).await;
+    }
+
+    /// Edits whatever has this text.
+    pub async fn edit(&self, from: &str, to: &str) {
+        let mut done = 0;
+        for href in self.hrefs().await {
+            let text = self.send("GET", &href, String::new()).await;
+            if text.contains(from) {
+                self.send("PUT", &href, text.replace(from, to)).await;
+                done += 1;
+            }
+        }
+        assert_eq!(done, 1, "{from} is not there once");
+    }
+
+    /// Where its items are.
+    pub async fn hrefs(&self) -> Vec<String> {
+        let listed = self.send("PROPFIND", CALENDAR, String::new()).await;
+        let hrefs = listed.split("href>").filter(|part| part.ends_with("</") && part.contains(".ics"));
+        let mut hrefs: Vec<String> = hrefs.map(|part| part.trim_end_matches("</").to_owned()).collect();
+        hrefs.sort();
+        hrefs.dedup();
+        hrefs
+    }
+
+    /// The titles of its events, in order.
+    pub async fn titles(&self) -> Vec<String> {
+        let mut titles = Vec::new();
+        for href in self.hrefs().await {
+            let text = self.send("GET", &href, String::new()).await;
+            titles.extend(text.lines().filter_map(|line| Some(line.strip_prefix("SUMMARY:")?.trim_end().to_owned())));
+        }
+        titles.sort();
+        titles
+    }
+}
+
+impl Household {
+    /// A butler follows Ada's calendar; `more` goes into its section.
+    pub fn with_caldav(self, butler: &str, server: &Radicale, more: &str) -> Self {
+        let file = format!("{butler}/butler.toml");
+        let before = std::fs::read_to_string(self.roster().join(&file)).expect("the file");
+        let section = format!(
+            "\n[modules.calendar]\nprovider = \"caldav\"\nurl = \"{}\"\nuser = \"ada\"\ncalendars = [\"cal\"]\n\
+             own_addresses = [\"ada@example.org\"]\ntime_zone = \"Europe/Berlin\"\n{more}",
+            server.url
+        );
+        self.write(&file, &format!("{before}{section}")).env("BUTLER_CALENDAR_PASSWORD", PASSWORD)
+    }
+}
