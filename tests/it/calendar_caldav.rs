@@ -190,15 +190,34 @@ async fn a_token_that_the_server_forgot_leaves_no_gap() {
     let both = ["E0", "E2 moved", "E3", "E4", "E5"];
     assert_eq!(titles(&butler).await, both);
     assert_eq!(server.titles().await, both);
-    // A list that misses nearly all is not believed, until a person says so.
-    db.execute(bogus, &[]).await.expect("a token of long ago");
-    for href in server.hrefs().await {
-        server.send("DELETE", &href, String::new()).await;
-    }
+    // Somebody made the calendar anew: a list that misses all is not believed, until a person says so.
+    server.send("DELETE", "/ada/cal/", String::new()).await;
+    server.send("MKCALENDAR", "/ada/cal/", String::new()).await;
     let state = butler.ok("calendar_force_sync", json!({})).await["calendars"][0].clone();
-    assert!(state["error"].as_str().is_some_and(|why| why.contains("5 of its 5 events")), "{state}");
+    assert!(
+        state["error"]
+            .as_str()
+            .is_some_and(|why| why.contains("5 of its 5 events") && why.contains("--accept-deletions")),
+        "{state}"
+    );
     assert_eq!(titles(&butler).await, both);
-    butler.ok("calendar_force_sync", json!({"accept_deletions": true})).await;
+    let run = |words: &[&str]| tokio::task::block_in_place(|| household.cli(words));
+    let (code, out, err) = run(&["calendar", "sync", "--butler", "general", "--accept-deletions"]);
+    assert_eq!(code, 0, "{out}{err}");
+    // And by hand.
+    let (code, out, err) = run(&["calendar", "add", "Bread", "2027-03-12T10:00"]);
+    assert!(code == 0 && out.contains("Added: Bread, 2027-03-12T10:00"), "{out}{err}");
+    let (code, out, _) = run(&["calendar", "add", "Milk", "2027-03-12T10:30"]);
+    assert!(code == 1 && out.contains("Bread") && out.contains("--overlap"), "{out}");
+    let (code, out, err) = run(&["calendar", "list", "--from", "2027-03-01", "--to", "2027-04-01"]);
+    assert!(code == 0 && out.contains("Bread"), "{out}{err}");
+    let (code, out, err) = run(&["calendar", "free", "60", "--from", "2027-03-12", "--to", "2027-03-13"]);
+    assert!(
+        code == 0 && out.contains("2027-03-12T08:00") && !out.contains("2027-03-12T10:00:00+01:00  2027"),
+        "{out}{err}"
+    );
+    there(&server, &["Bread"]).await;
+    server.send("DELETE", &server.hrefs().await[0], String::new()).await;
     synced(&butler).await;
     assert_eq!(titles(&butler).await, [] as [&str; 0]);
 }

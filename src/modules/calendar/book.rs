@@ -46,9 +46,9 @@ pub(super) enum OpenError {
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error(
-        "the calendar `{calendar}` is kept by {keeper} already; give another name, or a server's calendar by its path"
+        "the calendar `{calendar}` is kept by {holder} already; give another name, or a server's calendar by its path"
     )]
-    Elsewhere { calendar: String, keeper: String },
+    Elsewhere { calendar: String, holder: String },
 }
 
 impl From<OpenError> for ToolError {
@@ -126,8 +126,8 @@ impl Book {
         let mut lease = self.house.shared(tenant).await?;
         let kept = (self.provider.word(), self.account.as_deref());
         let elsewhere = sql::open(&mut lease, &self.butler, kept, &self.zone.id, &self.calendars).await?;
-        if let Some((calendar, keeper)) = elsewhere.into_iter().next() {
-            return Err(OpenError::Elsewhere { calendar, keeper });
+        if let Some((calendar, holder)) = elsewhere.into_iter().next() {
+            return Err(OpenError::Elsewhere { calendar, holder });
         }
         self.opened.lock().unwrap_or_else(PoisonError::into_inner).insert(tenant.to_string());
         Ok(())

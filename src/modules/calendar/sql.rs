@@ -81,7 +81,7 @@ pub(super) async fn open(
                              ON CONFLICT (tenant_id, butler, source) DO UPDATE SET place = excluded.place),
                     followed AS (INSERT INTO shared.calendar_cursors (source)
                                  SELECT id FROM all_of_them WHERE $2 <> 'local' ON CONFLICT DO NOTHING)
-               SELECT name, coalesce(account, 'the household') AS keeper FROM of_the_name
+               SELECT name, coalesce(account, 'the household') AS holder FROM of_the_name
                WHERE id NOT IN (SELECT id FROM all_of_them) ORDER BY name";
     let rows = lease.query(sql, &[&butler, &provider, &account, &zone, &names]).await;
     let rows = rows.map_err(StoreError::query("opening calendars"))?;

@@ -12,6 +12,7 @@ import socket
 import tempfile
 import threading
 
+import dateutil.parser
 from radicale import config, server
 
 

@@ -45,16 +45,19 @@ impl Radicale {
 
     /// One request of another program of Ada's.
     pub async fn send(&self, method: &str, path: &str, body: String) -> String {
+        let sent = self.try_send(method, path, body).await;
+        sent.unwrap_or_else(|why| panic!("{method} {path}: {why}"))
+    }
+
+    async fn try_send(&self, method: &str, path: &str, body: String) -> Result<String, String> {
         let method = reqwest::Method::from_bytes(method.as_bytes()).expect("a method");
-        let request =
-            self.http.request(method.clone(), format!("{}{path}", self.url)).basic_auth("ada", Some(PASSWORD));
+        let request = self.http.request(method, format!("{}{path}", self.url)).basic_auth("ada", Some(PASSWORD));
         let depth = if path.ends_with('/') { "1" } else { "0" };
         let request = request.header("content-type", "text/calendar; charset=utf-8").header("depth", depth);
         let answer = request.body(body).send().await.expect("an answer");
         let status = answer.status();
         let text = answer.text().await.expect("a body");
-        assert!(status.is_success(), "{method} {path}: {status}: {text}");
-        text
+        if status.is_success() { Ok(text) } else { Err(format!("{status}: {text}")) }
     }
 
     /// Puts an event there; `more` goes into it.
@@ -93,7 +96,8 @@ impl Radicale {
     pub async fn titles(&self) -> Vec<String> {
         let mut titles = Vec::new();
         for href in self.hrefs().await {
-            let text = self.send("GET", &href, String::new()).await;
+            // It may have gone since it was listed.
+            let text = self.try_send("GET", &href, String::new()).await.unwrap_or_default();
             titles.extend(text.lines().filter_map(|line| Some(line.strip_prefix("SUMMARY:")?.trim_end().to_owned())));
         }
         titles.sort();

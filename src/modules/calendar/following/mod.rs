@@ -22,7 +22,7 @@ use super::book::Book;
 use super::provider::{CalendarProvider, ProviderError, choose};
 use crate::background::{Background, TaskError};
 use crate::contract::ModuleContext;
-use base::{Priority, TenantId, Trust, crash};
+use base::{ButlerName, Priority, TenantId, Trust, crash};
 use dav::sync::{Options, Report};
 use outbox::{BUTLERD, OwnerNote};
 pub(super) use rows::{Rows, RowsError};
@@ -134,7 +134,7 @@ impl Following {
     async fn sync(&self, claimed: &Claimed) -> Outcome {
         match self.attempt(claimed).await {
             Ok(report) => {
-                let error = trouble(&report);
+                let error = trouble(&report, &self.cx.butler);
                 let synced = report.held.is_none();
                 tracing::debug!(
                     calendar = claimed.name,
@@ -225,11 +225,11 @@ impl Following {
 }
 
 /// What a sync left undone that somebody has to look at.
-fn trouble(report: &Report) -> Option<String> {
+fn trouble(report: &Report, butler: &ButlerName) -> Option<String> {
     if let Some(held) = report.held {
         return Some(format!(
             "{} of its {} events are not at the server any more, so nothing was removed or sent. If they were deleted on \
-             purpose, call calendar_force_sync with accept_deletions; else look whether the server is the right one",
+             purpose, run: butlerd calendar sync --butler {butler} --accept-deletions",
             held.missing, held.known
         ));
     }
@@ -246,8 +246,12 @@ fn trouble(report: &Report) -> Option<String> {
 #[async_trait]
 impl Background for Following {
     async fn run(&self, stop: CancellationToken) -> Result<(), TaskError> {
+        let failed = |e: StoreError| TaskError(e.to_string());
+        // Nobody looked for a while.
+        let sources = self.book.own_sources().await.map_err(failed)?;
+        sql::ask(&mut self.lease().await.map_err(failed)?, &sources, false).await.map_err(failed)?;
         while !stop.is_cancelled() {
-            self.round(&stop).await.map_err(|e| TaskError(e.to_string()))?;
+            self.round(&stop).await.map_err(failed)?;
             tokio::select! {
                 () = stop.cancelled() => {}
                 () = self.nudge.notified() => {}

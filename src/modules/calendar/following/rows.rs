@@ -81,7 +81,10 @@ impl LocalStore for Rows {
     async fn set_cursor(&self, cursor: Option<&str>) -> Result<(), RowsError> {
         crash::point("calendar.moving");
         match sql::set_cursor(&mut self.lease().await?, self.claim, cursor).await? {
-            true => Ok(crash::point("calendar.moved")),
+            true => {
+                crash::point("calendar.moved");
+                Ok(())
+            }
             false => Err(RowsError::Lost),
         }
     }
