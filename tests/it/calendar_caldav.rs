@@ -291,3 +291,26 @@ async fn a_calendar_that_others_see_is_out_of_the_house() {
     assert_eq!(code, 0, "{err}");
     there(&server, &["Of the family", "Party"]).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_daemon_at_a_time_syncs_a_calendar_until_its_lease_ends() {
+    let Some(server) = Radicale::start("calendar_caldav::lease").await else { return };
+    let (household, _daemon, butler) = started(&server, PRIVATE).await;
+    synced(&butler).await;
+    let db = household.owner().await;
+    let held =
+        "UPDATE shared.calendar_cursors SET node = 'another', run = gen_random_uuid(), claim = gen_random_uuid(),
+                lease_until = clock_timestamp() + interval '1 day'";
+    assert_eq!(db.execute(held, &[]).await.expect("a lease of another daemon"), 1);
+    butler.ok("calendar_create_event", event("Tea", "2027-03-11T16:00")).await;
+    let state = butler.ok("calendar_sync_status", json!({})).await["calendars"][0].clone();
+    assert_eq!((&state["state"], &state["changes_waiting"]), (&json!("syncing"), &json!(1)), "{state}");
+    // Here it is there at once all the same.
+    assert_eq!(titles(&butler).await, ["Tea"]);
+    assert_eq!(server.titles().await, [] as [&str; 0]);
+    // It was killed, and nobody renews it.
+    let ended = "UPDATE shared.calendar_cursors SET lease_until = clock_timestamp() - interval '1 second'";
+    db.execute(ended, &[]).await.expect("its end");
+    synced(&butler).await;
+    assert_eq!(server.titles().await, ["Tea"]);
+}

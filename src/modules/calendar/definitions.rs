@@ -151,13 +151,21 @@ fn definitions(follows: bool) -> Vec<(&'static str, Value, &'static [&'static st
             Meta { destructive: true, ..puts() },
         ),
         (
-            "Note who is to come to an event. No invitation is sent: tell them yourself.",
+            if follows {
+                "Note who is to come to an event. The calendar's server may send them an invitation."
+            } else {
+                "Note who is to come to an event. No invitation is sent: tell them yourself."
+            },
             with(&[("attendees", attendees.clone()), ("optional", optional)], &[one()]),
             &["event_id", "attendees"],
             tells(),
         ),
         (
-            "Take people off an event's list. Nobody is told.",
+            if follows {
+                "Take people off an event's list. The calendar's server may tell them."
+            } else {
+                "Take people off an event's list. Nobody is told."
+            },
             with(&[("attendees", attendees)], &[one()]),
             &["event_id", "attendees"],
             tells(),

@@ -88,6 +88,13 @@ pub(super) async fn open(
     Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
 }
 
+/// How many calendars a butler sees. As the house.
+pub(super) async fn seen_by(lease: &mut Lease, butler: &str) -> Result<usize, StoreError> {
+    let sql = "SELECT count(*) FROM shared.calendar_readers WHERE tenant_id = shared.tenant() AND butler = $1";
+    let row = lease.query_opt(sql, &[&butler]).await.map_err(StoreError::query("counting calendars"))?;
+    Ok(row.map_or(0, |row| usize::try_from(row.get::<_, i64>(0)).unwrap_or(0)))
+}
+
 /// The calendars of these names that a provider's account keeps. As the house.
 pub(super) async fn own(
     lease: &mut Lease,
