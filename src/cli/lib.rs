@@ -2,6 +2,7 @@
 //!
 //! Exit codes: 0 done, 1 refused or failed, 2 wrong usage or configuration, 3 the daemon can't be reached.
 
+mod address_book;
 mod approvals;
 mod approvals_shown;
 mod approvals_walk;

@@ -88,6 +88,8 @@ pub enum Contacts {
     },
     /// Remove an identity
     Rm { channel: String, identity: String },
+    #[command(flatten)]
+    AddressBook(super::address_book::AddressBook),
 }
 
 /// What a dry run found.
@@ -223,6 +225,7 @@ pub async fn contacts(caller: Caller, what: Contacts) -> Outcome {
             let removed: Value = caller.tool(SWITCHBOARD, "contact_identity_remove", args).await?;
             out.answer(&removed, |out, _| out.line(&format!("{identity} on {channel} is a stranger again.")))
         }
+        Contacts::AddressBook(what) => super::address_book::run(caller, what).await,
     }
 }
 

@@ -16,7 +16,7 @@ use base::{ByteSize, HumanDuration, Money, Secret};
 
 use super::runtime::HouseholdRuntime;
 use super::schema::{MAX_TOKENS, Table, keys};
-use super::values::{Api, LogFormat, Ports, QuietHours, Retention, RuntimeKind, SandboxMode, Zone};
+use super::values::{Api, LogFormat, Ports, QuietHours, Retention, RuntimeKind, SandboxMode, SyncedContacts, Zone};
 
 const KIB: u64 = 1 << 10;
 const GIB: u64 = 1 << 30;
@@ -102,6 +102,10 @@ pub struct PeopleConfig {
     /// Butlers that tell known people what the household knows, without asking the owner, in answer to what those people write.
     #[schemars(extend("items" = {"type": "string", "format": "butler"}, "default" = []))]
     pub known_may_learn: Vec<String>,
+    /// How far people are believed whom an address book of `[modules.contacts]` names: as people whom the owner knows, or as
+    /// strangers. Never more.
+    #[schemars(extend("default" = "known"))]
+    pub synced_contacts: SyncedContacts,
 }
 
 /// The person whom the household serves.

@@ -64,7 +64,7 @@ pub use servers::{McpSection, McpServer, ResultTrust, SERVER_MODULES, UndoTool};
 pub use skills::Skill;
 pub use values::{
     Api, DispatchMode, LogFormat, Missed, ModelTier, Moment, Overlap, Ports, QuietHours, Retention, RuntimeKind,
-    SandboxMode, VendorTool, Zone,
+    SandboxMode, SyncedContacts, VendorTool, Zone,
 };
 
 /// The directory of the roster that holds what butlers share; no butler.

@@ -146,6 +146,20 @@ pub enum SandboxMode {
     Required,
 }
 
+/// How far people are believed whom an address book names.
+#[derive(
+    Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema, EnumString, Display, IntoStaticStr,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
+pub enum SyncedContacts {
+    /// As those whom the owner knows.
+    #[default]
+    Known,
+    /// As strangers.
+    Stranger,
+}
+
 /// The form of the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema, EnumString, Display, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]

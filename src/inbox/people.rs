@@ -62,7 +62,7 @@ pub(super) async fn resolve(
             identities.push(identity);
         }
     }
-    for row in contacts::known(lease, &channels, &identities).await? {
+    for row in contacts::known(lease, &channels, &identities).await?.into_iter().filter(|row| !row.stranger) {
         let sender = by_identity.entry((row.channel, row.identity)).or_insert(STRANGER);
         sender.trust = sender.trust.max(Trust::Known);
         (sender.contact, sender.entity) = (Some(row.contact), row.entity);

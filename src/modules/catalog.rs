@@ -28,6 +28,7 @@ impl Default for Catalog {
         let factories: Vec<Box<dyn Factory>> = vec![
             Box::new(super::approvals::ApprovalsFactory),
             Box::new(super::calendar::CalendarFactory),
+            Box::new(super::contacts::ContactsFactory),
             Box::new(super::council::CouncilFactory),
             Box::new(super::email::EmailFactory),
             Box::new(super::log::LogFactory),

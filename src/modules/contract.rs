@@ -21,7 +21,7 @@ use super::own_sessions::ModuleSessions;
 use super::routes::{Route, RouteSpec};
 use approvals::ApprovalGate;
 use base::{ButlerName, Clock, Secret};
-use config::{KeyMistake, Section};
+use config::{KeyMistake, Section, SyncedContacts};
 use conversation::ConversationReader;
 use memory::MemoryHandle;
 use outbox::{Channel, Outbox};
@@ -151,6 +151,8 @@ pub struct ModuleContext {
     /// hands them on answers for each label.
     pub house: Arc<Database>,
     pub clock: Clock,
+    /// How far people are believed whom address books name.
+    pub synced_contacts: SyncedContacts,
     /// Whatever leaves the household goes through it.
     pub outbox: Outbox,
     /// Decides which of the butler's calls wait for a person.

@@ -8,6 +8,7 @@ mod background;
 mod calendar;
 mod catalog;
 mod connector;
+mod contacts;
 mod contract;
 mod council;
 pub mod email;

@@ -43,6 +43,7 @@ mod claude_code;
 mod clients;
 mod command_line;
 mod connectors;
+mod contacts;
 mod conversation;
 mod council;
 mod council_believed;

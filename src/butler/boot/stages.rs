@@ -168,6 +168,7 @@ impl Booting<'_> {
             house: services.db.clone(),
             node: services.inbox.node().to_owned(),
             clock: services.clock.clone(),
+            synced_contacts: services.config.people.synced_contacts,
             outbox: services.outbox.clone(),
             gate: gate.clone(),
             due: Arc::default(),

@@ -13,12 +13,15 @@ store::row! {
         pub identity: String,
         pub contact: Uuid,
         pub entity: Option<Uuid>,
+        /// An address book alone says so, and the settings don't take its word.
+        pub stranger: bool,
     }
 }
 
 /// Those of these identities, each on its channel, that are somebody's.
 pub async fn known(lease: &mut Lease, channels: &[&str], identities: &[String]) -> Result<Vec<KnownRow>, StoreError> {
-    let sql = "SELECT i.channel, i.identity, c.id AS contact, c.entity_id AS entity
+    let sql = "SELECT i.channel, i.identity, c.id AS contact, c.entity_id AS entity,
+                      i.believed = 'stranger' AS stranger
                FROM unnest($1::text[], $2::text[]) AS asked(channel, identity)
                JOIN shared.contact_identities i USING (channel, identity)
                JOIN shared.contacts c ON c.id = i.contact_id";
@@ -49,7 +52,8 @@ pub async fn remove(call: &ToolCall, channel: &str, identity: &str) -> Result<Op
 /// All identities as objects, by their people's names.
 pub async fn list(call: &ToolCall) -> Result<Vec<Value>, ToolError> {
     let sql = "SELECT c.id AS contact_id, c.name, i.channel, i.identity FROM shared.contact_identities i
-               JOIN shared.contacts c ON c.id = i.contact_id ORDER BY lower(c.name), i.channel, i.identity";
+               JOIN shared.contacts c ON c.id = i.contact_id WHERE c.archived_at IS NULL
+               ORDER BY lower(c.name), i.channel, i.identity";
     call.objects(sql, &[]).await
 }
 
@@ -71,7 +75,7 @@ pub fn people_called(name: &str, identity: &str, tenant: &str) -> String {
     format!(
         "SELECT c.id, c.name, i.channel, i.identity
          FROM shared.contacts c LEFT JOIN shared.contact_identities i ON i.contact_id = c.id
-         WHERE c.tenant_id = {tenant} AND (lower(c.name) = lower({name}) OR c.id::text = {name} OR c.id IN
+         WHERE c.tenant_id = {tenant} AND c.archived_at IS NULL AND (lower(c.name) = lower({name}) OR c.id::text = {name} OR c.id IN
                (SELECT o.contact_id FROM shared.contact_identities o
                 WHERE o.tenant_id = {tenant} AND o.identity = {identity})
                OR c.id IN (SELECT p.contact_id FROM shared.people_called({name}) p))

@@ -1,0 +1,113 @@
+//! An address book, wherever it is, as the other side of a sync.
+
+use base::crash;
+use dav::sync::{Changes, Fetched, PushError, Remote, Stored};
+use dav::{Client, Collection, Credentials, DavError, Kind};
+
+use super::error::BookError;
+use super::files::Files;
+
+/// An address book.
+pub(super) enum Book {
+    /// At a server; whether the account may write it.
+    Dav {
+        collection: Collection,
+        read_only: bool,
+    },
+    Files(Files),
+}
+
+impl Book {
+    /// Finds the address book of an account: the one that is named, or the only one.
+    ///
+    /// # Errors
+    ///
+    /// Why there is none to read.
+    pub async fn at_server(url: &str, credentials: Credentials, named: Option<&str>) -> Result<Self, BookError> {
+        let client = Client::new(url, credentials)?;
+        let found = client.collections(Kind::Contacts).await?;
+        let names = || found.iter().map(|book| format!("`{}`", book.name)).collect::<Vec<_>>().join(", ");
+        let chosen = match (named, found.as_slice()) {
+            (Some(named), _) => {
+                found.iter().find(|book| book.name == named || book.path == named).ok_or_else(|| {
+                    BookError::Which(format!("there is no address book `{named}` at {url}; there are {}", names()))
+                })?
+            }
+            (None, [only]) => only,
+            (None, []) => return Err(BookError::Which(format!("there is no address book at {url}; make one there"))),
+            (None, _) => {
+                let why = format!("there are several address books at {url}; set `address_book` to one of {}", names());
+                return Err(BookError::Which(why));
+            }
+        };
+        let collection = client.collection(Kind::Contacts, &chosen.path)?;
+        Ok(Self::Dav { collection, read_only: chosen.read_only })
+    }
+
+    /// Whether nothing can be written there, whatever the settings say.
+    pub fn read_only(&self) -> bool {
+        matches!(self, Self::Dav { read_only: true, .. })
+    }
+}
+
+fn of_dav(e: PushError<DavError>) -> PushError<BookError> {
+    match e {
+        PushError::Changed => PushError::Changed,
+        PushError::Missing => PushError::Missing,
+        PushError::SameUid => PushError::SameUid,
+        PushError::Refused(why) => PushError::Refused(why),
+        PushError::Failed(e) => PushError::Failed(BookError::Dav(e)),
+    }
+}
+
+impl Remote for Book {
+    type Error = BookError;
+
+    async fn changes(&self, since: Option<&str>) -> Result<Changes, BookError> {
+        match self {
+            Self::Dav { collection, .. } => Ok(collection.changes(since).await?),
+            Self::Files(files) => files.changes(),
+        }
+    }
+
+    async fn fetch(&self, hrefs: &[String]) -> Result<Vec<Fetched>, BookError> {
+        match self {
+            Self::Dav { collection, .. } => Ok(collection.fetch(hrefs).await?),
+            Self::Files(files) => files.fetch(hrefs),
+        }
+    }
+
+    fn new_href(&self, name: &str) -> Option<String> {
+        match self {
+            Self::Dav { collection, .. } => collection.new_href(name),
+            Self::Files(files) => Some(files.new_href(name)),
+        }
+    }
+
+    async fn create(&self, href: &str, bytes: &[u8]) -> Result<Stored, PushError<BookError>> {
+        crash::point("contacts.sending");
+        let stored = match self {
+            Self::Dav { collection, .. } => collection.create(href, bytes).await.map_err(of_dav),
+            Self::Files(files) => files.create(href, bytes),
+        };
+        crash::point("contacts.sent");
+        stored
+    }
+
+    async fn update(&self, href: &str, etag: &str, bytes: &[u8]) -> Result<Stored, PushError<BookError>> {
+        crash::point("contacts.sending");
+        let stored = match self {
+            Self::Dav { collection, .. } => collection.update(href, etag, bytes).await.map_err(of_dav),
+            Self::Files(files) => files.update(href, etag, bytes),
+        };
+        crash::point("contacts.sent");
+        stored
+    }
+
+    async fn delete(&self, href: &str, etag: &str) -> Result<(), PushError<BookError>> {
+        match self {
+            Self::Dav { collection, .. } => collection.delete(href, etag).await.map_err(of_dav),
+            Self::Files(files) => files.delete(href, etag),
+        }
+    }
+}

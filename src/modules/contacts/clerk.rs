@@ -1,0 +1,159 @@
+//! Who keeps an address book and the house's people equal: an account, and its place in the database.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::Value;
+use tokio::sync::{Mutex, Notify};
+use uuid::Uuid;
+
+use super::book::Book;
+use super::error::BookError;
+use super::files::Files;
+use super::people::Id;
+use super::settings::{Provider, Settings};
+use super::sql;
+use crate::contract::{AccountTrial, ModuleContext, ModuleError};
+use crate::live::Live;
+use base::{Secret, TenantId};
+use config::SyncedContacts;
+use dav::Credentials;
+use store::{Database, Lease, StoreError};
+
+/// What came of a run.
+#[derive(Debug)]
+pub(super) enum Ran {
+    Done(Value),
+    /// Another daemon or butler syncs this address book just now.
+    Elsewhere,
+    /// It passes by itself.
+    Later(String),
+    /// Its owner has to do something.
+    Owner(String),
+}
+
+/// Keeps one address book.
+pub(super) struct Clerk {
+    house: Arc<Database>,
+    pub settings: Settings,
+    password: Option<Secret<String>>,
+    /// Of the address book.
+    pub source: Uuid,
+    pub account: String,
+    /// How far senders are believed whom it names.
+    pub believed: &'static str,
+    /// Who the owner is, by the settings.
+    pub owner: Vec<Id>,
+    pub live: Live,
+    /// One run at a time.
+    pub one: Mutex<()>,
+    pub wake: Notify,
+}
+
+/// An address book as its owner knows it.
+fn account(settings: &Settings) -> String {
+    match settings.provider {
+        Provider::Vcard => settings.path.as_ref().map(|path| path.display().to_string()).unwrap_or_default(),
+        Provider::Carddav | Provider::Google => {
+            let url = settings.url.as_deref().unwrap_or_default();
+            let place = url.split_once("://").map_or(url, |(_, place)| place);
+            let place = place.rsplit_once('@').map_or(place, |(_, place)| place).trim_end_matches('/');
+            let book = settings.address_book.as_ref().map(|book| format!(" ({book})")).unwrap_or_default();
+            format!("{} at {place}{book}", settings.user.as_deref().unwrap_or_default())
+        }
+    }
+}
+
+impl Clerk {
+    /// Takes its place in the database.
+    ///
+    /// # Errors
+    /// Why it has none.
+    pub async fn new(cx: &ModuleContext, settings: &Settings) -> Result<Self, ModuleError> {
+        let account = account(settings);
+        let mut lease = cx.house.shared(&TenantId::owner()).await.map_err(ModuleError::new)?;
+        let source = sql::open(&mut lease, cx.butler.as_str(), settings.provider.as_str(), &account).await;
+        let source = source.map_err(ModuleError::new)?;
+        let believed = match cx.synced_contacts {
+            SyncedContacts::Known => "known",
+            SyncedContacts::Stranger => "stranger",
+        };
+        sql::believe(&mut lease, believed).await.map_err(ModuleError::new)?;
+        let owner = cx.outbox.owner().identities.iter().map(|(channel, identity)| Id::new(channel, identity)).collect();
+        Ok(Self {
+            house: cx.house.clone(),
+            password: cx.credentials.get(&settings.password).cloned(),
+            settings: settings.clone(),
+            source,
+            account,
+            believed,
+            owner,
+            live: cx.live.clone(),
+            one: Mutex::default(),
+            wake: Notify::new(),
+        })
+    }
+
+    /// The household's rows, as the house has them.
+    pub async fn lease(&self) -> Result<Lease, StoreError> {
+        self.house.shared(&TenantId::owner()).await
+    }
+
+    pub fn is_owner(&self, id: &Id) -> bool {
+        self.owner.contains(id)
+    }
+
+    /// Goes to the address book.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub async fn open(&self) -> Result<Book, BookError> {
+        let missing = |what: &str| BookError::Which(format!("{what} is not set in [modules.contacts]"));
+        match self.settings.provider {
+            Provider::Google => Err(BookError::Which("Google contacts are not built yet".to_owned())),
+            Provider::Vcard => {
+                let path = self.settings.path.as_deref().ok_or_else(|| missing("path"))?;
+                let files = Files::new(path);
+                files.changes()?;
+                Ok(Book::Files(files))
+            }
+            Provider::Carddav => {
+                let user = self.settings.user.clone().ok_or_else(|| missing("user"))?;
+                let password = self.password.clone().ok_or_else(|| {
+                    BookError::Which(format!(
+                        "{0} is not set; store it with: butlerd secret set {0}",
+                        self.settings.password
+                    ))
+                })?;
+                let url = self.settings.url.as_deref().ok_or_else(|| missing("url"))?;
+                Book::at_server(url, Credentials::Basic { user, password }, self.settings.address_book.as_deref()).await
+            }
+        }
+    }
+
+    /// What the owner reads of an error, and whether it passes by itself.
+    pub fn of_book(&self, e: &BookError) -> Ran {
+        let mended = match e {
+            BookError::Dav(dav::DavError::Unauthorized { .. }) => {
+                format!("{e}; store a good one with: butlerd secret set {}", self.settings.password)
+            }
+            e => e.to_string(),
+        };
+        if e.passes() { Ran::Later(mended) } else { Ran::Owner(mended) }
+    }
+}
+
+#[async_trait]
+impl AccountTrial for Clerk {
+    fn name(&self) -> String {
+        self.account.clone()
+    }
+
+    async fn attempt(&self) -> Result<(), ModuleError> {
+        match self.open().await.map_err(|e| self.of_book(&e)) {
+            Ok(_) => Ok(()),
+            Err(Ran::Later(why) | Ran::Owner(why)) => Err(ModuleError::new(why)),
+            Err(_) => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! The module `contacts`: address books as sources of the people whom the household knows.
+//!
+//! The people are `shared.entities`, `contacts` and `contact_identities`, and nothing else is the truth. A source's cards are
+//! rows beside them ([`sql`]), with their bytes, so that what nobody here knows comes back as it went. The crate `dav` keeps
+//! cards and address book equal ([`store`], [`book`], [`files`]); [`work`] keeps cards and people equal, by what [`people`]
+//! decides. Who a card speaks of is certain by an identity alone: a name, and whatever is about the owner, is a proposal
+//! that a person accepts ([`tools`]).
+
+mod book;
+mod clerk;
+mod error;
+mod files;
+mod people;
+mod run;
+mod settings;
+mod sql;
+mod store;
+mod tools;
+mod work;
+
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use async_trait::async_trait;
+use serde_json::Value;
+
+use crate::background::{BackgroundTask, TaskKind};
+use crate::contract::{AccountTrial, Credential, Factory, Manifest, Module, ModuleContext, ModuleError};
+use ::store::migrate::Chain;
+use ::tools::Tool;
+use base::ButlerName;
+use clerk::Clerk;
+use config::{KeyMistake, Section};
+use settings::{Provider, Settings, read};
+
+const NAME: &str = "contacts";
+
+pub(super) struct ContactsFactory;
+
+impl Factory for ContactsFactory {
+    fn name(&self) -> &str {
+        NAME
+    }
+    fn settings(&self) -> Section {
+        Section::of::<Settings>()
+    }
+    fn check(&self, config: &Value) -> Vec<KeyMistake> {
+        read(config).err().unwrap_or_default()
+    }
+    fn build(&self, config: &Value, _: &ButlerName, _: &Path) -> Result<Box<dyn Module>, ModuleError> {
+        Ok(Box::new(ContactsModule { settings: read(config)?, clerk: OnceLock::new() }))
+    }
+}
+
+struct ContactsModule {
+    settings: Settings,
+    /// There once the module has started.
+    clerk: OnceLock<Arc<Clerk>>,
+}
+
+#[async_trait]
+impl Module for ContactsModule {
+    fn manifest(&self) -> Result<Manifest, ModuleError> {
+        Ok(Manifest { tools: tools::NAMES.map(str::to_owned).into(), ..Manifest::default() })
+    }
+    fn credentials(&self) -> Vec<Credential> {
+        if self.settings.provider != Provider::Carddav {
+            return Vec::new();
+        }
+        let (name, token_env) = (self.settings.password.clone(), self.settings.token_env.clone());
+        vec![Credential { name, token_env, required: true }]
+    }
+    fn migrations(&self) -> Result<Vec<Chain>, ModuleError> {
+        Ok(vec![Chain::shipped(NAME).map_err(ModuleError::new)?])
+    }
+    async fn start(&self, cx: &ModuleContext) -> Result<(), ModuleError> {
+        let clerk = Clerk::new(cx, &self.settings).await?;
+        let _ = self.clerk.set(Arc::new(clerk));
+        Ok(())
+    }
+    async fn tools(&self, cx: &ModuleContext) -> Result<Vec<Tool>, ModuleError> {
+        self.clerk.get().map_or_else(|| Ok(Vec::new()), |clerk| tools::tools(clerk, cx.butler.as_str()))
+    }
+    fn accounts(&self, _: &ModuleContext) -> Vec<Arc<dyn AccountTrial>> {
+        match self.clerk.get() {
+            Some(clerk) => vec![Arc::clone(clerk) as Arc<dyn AccountTrial>],
+            None => Vec::new(),
+        }
+    }
+    fn tasks(&self, _: &ModuleContext) -> Vec<BackgroundTask> {
+        let task = |clerk: &Arc<Clerk>| BackgroundTask { name: "sync", kind: TaskKind::Loop, work: clerk.clone() };
+        self.clerk.get().map(task).into_iter().collect()
+    }
+}

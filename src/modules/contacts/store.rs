@@ -1,0 +1,66 @@
+//! This side of the sync: cards as rows, each step committed before the next.
+
+use uuid::Uuid;
+
+use super::clerk::Clerk;
+use super::sql;
+use base::crash;
+use dav::sync::{Item, LocalStore, Write};
+use store::StoreError;
+
+impl LocalStore for Clerk {
+    type Error = StoreError;
+
+    async fn cursor(&self) -> Result<Option<String>, StoreError> {
+        sql::cursor(&mut self.lease().await?, self.source).await
+    }
+
+    async fn set_cursor(&self, cursor: Option<&str>) -> Result<(), StoreError> {
+        crash::point("contacts.cursor");
+        sql::set_cursor(&mut self.lease().await?, self.source, cursor).await
+    }
+
+    async fn by_id(&self, id: Uuid) -> Result<Option<Item>, StoreError> {
+        sql::item_by_id(&mut self.lease().await?, self.source, id).await
+    }
+
+    async fn by_hrefs(&self, hrefs: &[String]) -> Result<Vec<Item>, StoreError> {
+        sql::items_by_href(&mut self.lease().await?, self.source, hrefs).await
+    }
+
+    async fn by_uid(&self, uid: &str) -> Result<Vec<Item>, StoreError> {
+        sql::items_by_uid(&mut self.lease().await?, self.source, uid).await
+    }
+
+    async fn linked(&self) -> Result<Vec<(Uuid, String)>, StoreError> {
+        sql::linked(&mut self.lease().await?, self.source).await
+    }
+
+    async fn pending(&self) -> Result<Vec<Uuid>, StoreError> {
+        sql::pending(&mut self.lease().await?, self.source).await
+    }
+
+    async fn write(&self, writes: Vec<Write>) -> Result<Vec<Uuid>, StoreError> {
+        let mut lease = self.lease().await?;
+        let mut tx = lease.begin().await.map_err(StoreError::query("beginning"))?;
+        // As whoever compares cards with people does, so that both wait for each other in one order.
+        sql::hold_people(&mut tx).await?;
+        let mut refused = Vec::new();
+        for write in writes {
+            let id = write.id();
+            let done = match &write {
+                Write::Save { item, .. } => sql::save(&mut tx, self.source, item).await?,
+                Write::Remove { id, revision, .. } => sql::archive(&mut tx, self.source, *id, *revision).await?,
+            };
+            if !done {
+                refused.push(id);
+            } else if let Some(conflict) = write.conflict() {
+                sql::conflict(&mut tx, self.source, id, conflict).await?;
+            }
+        }
+        crash::point("contacts.writing");
+        tx.commit().await.map_err(StoreError::query("committing"))?;
+        crash::point("contacts.written");
+        Ok(refused)
+    }
+}

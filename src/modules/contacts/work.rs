@@ -1,0 +1,261 @@
+//! Cards and people of the house, compared with each other: one transaction for each card.
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::clerk::Clerk;
+use super::people::{Face, Id, Learned, Said, Seen, learned, new_card, taught};
+use super::sql;
+use base::crash;
+use dav::sync::Item;
+use store::{StoreError, Tx};
+
+/// Cards that are looked for at once, and people who are added in one transaction.
+const BATCH: i64 = 100;
+
+/// Compares all cards that changed, or whose contacts did. How many cards of the address book were edited.
+///
+/// # Errors
+/// Why not; what was done until then is committed.
+pub(super) async fn compare(clerk: &Clerk, writes: bool) -> Result<u64, StoreError> {
+    let (mut after, mut edited) = (Uuid::nil(), 0);
+    loop {
+        let due = sql::due(&mut clerk.lease().await?, clerk.source, after, BATCH).await?;
+        for card in &due {
+            edited += u64::from(one(clerk, *card, writes).await?);
+        }
+        match due.last() {
+            Some(last) => after = *last,
+            None => return Ok(edited),
+        }
+    }
+}
+
+/// One card. Whether it was edited.
+async fn one(clerk: &Clerk, id: Uuid, writes: bool) -> Result<bool, StoreError> {
+    let mut lease = clerk.lease().await?;
+    let mut tx = lease.begin().await.map_err(StoreError::query("beginning"))?;
+    sql::hold_people(&mut tx).await?;
+    let Some(card) = sql::card(&mut tx, id).await? else {
+        tx.rollback().await.map_err(StoreError::query("rolling back"))?;
+        return Ok(false);
+    };
+    let mut seen: Option<Seen> = card.seen.clone().and_then(|seen| serde_json::from_value(seen).ok());
+    let mut ours = card.ours.clone();
+    if let Some(before) = seen.take_if(|seen| card.contact != Some(seen.contact)) {
+        withdraw(clerk, &mut tx, id, &before).await?;
+        let edits = if writes { before.untaught() } else { Vec::new() };
+        ours = ours.map(|ours| dav::card::edited(&ours, &edits).unwrap_or(ours));
+    }
+    let said = ours.as_deref().and_then(Said::of);
+    let mut work = Work { clerk, tx: &mut tx, card: id, state: card.state.as_deref() };
+    let contact = match &said {
+        Some(said) => work.whom(said, card.contact, card.seen.is_some()).await?,
+        None => None,
+    };
+    let (ours, seen) = match (&said, contact) {
+        (Some(said), Some(contact)) => work.both(said, seen, contact, (&ours, writes)).await?,
+        _ => (ours, None),
+    };
+    let edited = ours != card.ours;
+    let seen = seen.map(|seen| json!(seen));
+    sql::compared(&mut tx, &card, &ours, &seen).await?;
+    crash::point("contacts.comparing");
+    tx.commit().await.map_err(StoreError::query("committing"))?;
+    crash::point("contacts.compared");
+    Ok(edited)
+}
+
+/// A card does not speak of a contact any more: what it alone said of them goes.
+async fn withdraw(clerk: &Clerk, tx: &mut Tx<'_>, card: Uuid, before: &Seen) -> Result<(), StoreError> {
+    let (others, _) = sql::others(tx, before.contact, card).await?;
+    let others = ids(&others);
+    for id in before.card.iter().filter(|id| !others.contains(id)) {
+        sql::forget(tx, before.contact, (&id.channel, &id.identity), Some(clerk.source)).await?;
+    }
+    Ok(())
+}
+
+/// All identities of these lists.
+fn ids(lists: &[Value]) -> Vec<Id> {
+    let all = lists.iter().filter_map(Value::as_array).flatten();
+    all.filter_map(|id| serde_json::from_value(id.clone()).ok()).collect()
+}
+
+/// The work on one card.
+struct Work<'w, 't> {
+    clerk: &'w Clerk,
+    tx: &'w mut Tx<'t>,
+    card: Uuid,
+    state: Option<&'w str>,
+}
+
+impl Work<'_, '_> {
+    /// Of whom the card speaks. `None`: of nobody, or a person has to say.
+    async fn whom(&mut self, said: &Said, linked: Option<Uuid>, was: bool) -> Result<Option<Uuid>, StoreError> {
+        let contact = match (self.state, linked) {
+            (Some("left_out"), _) => return Ok(None),
+            (Some("linked" | "apart"), Some(contact)) => Some(contact),
+            // The house forgot the person, and is not told of them again.
+            (Some("linked"), None) if was => {
+                sql::link(self.tx, self.card, "left_out", None).await?;
+                return Ok(None);
+            }
+            (Some("apart"), None) => Some(sql::make(self.tx, &said.name).await?),
+            _ => self.find(said).await?,
+        };
+        let state = if contact.is_some() { "linked" } else { "waiting" };
+        if (self.state, linked) != (Some(state), contact) {
+            sql::link(self.tx, self.card, state, contact).await?;
+        }
+        Ok(contact)
+    }
+
+    /// By an identity for certain, by a name as a proposal. Somebody new is made.
+    async fn find(&mut self, said: &Said) -> Result<Option<Uuid>, StoreError> {
+        sql::unask(self.tx, self.card).await?;
+        let mut found: Vec<Uuid> =
+            sql::by_identity(self.tx, &json!(said.ids)).await?.into_iter().map(|(contact, ..)| contact).collect();
+        found.dedup();
+        // Whoever writes the owner's address on a card is not thereby the owner, nor is the owner reached as the card says.
+        let owner = self.owner_contact().await?;
+        if said.ids.iter().any(|id| self.clerk.is_owner(id)) || owner.is_some_and(|owner| found.contains(&owner)) {
+            self.ask("owner", (owner, None), said, &said.ids).await?;
+            return Ok(None);
+        }
+        match found.as_slice() {
+            [] => {}
+            [only] => {
+                sql::unarchive(self.tx, *only).await?;
+                return Ok(Some(*only));
+            }
+            several => {
+                for contact in several {
+                    self.ask("identity", (Some(*contact), None), said, &said.ids).await?;
+                }
+                return Ok(None);
+            }
+        }
+        let named = sql::by_name(self.tx, &said.name, self.clerk.source).await?;
+        for (contact, entity) in &named {
+            let entity = if contact.is_some() { None } else { *entity };
+            self.ask("name", (*contact, entity), said, &said.ids).await?;
+        }
+        if named.is_empty() { Ok(Some(sql::make(self.tx, &said.name).await?)) } else { Ok(None) }
+    }
+
+    /// The contact that has an identity of the owner's.
+    async fn owner_contact(&mut self) -> Result<Option<Uuid>, StoreError> {
+        let found = sql::by_identity(self.tx, &json!(self.clerk.owner)).await?;
+        Ok(found.first().map(|(contact, ..)| *contact))
+    }
+
+    async fn ask(
+        &mut self,
+        kind: &str,
+        of: (Option<Uuid>, Option<Uuid>),
+        said: &Said,
+        ids: &[Id],
+    ) -> Result<(), StoreError> {
+        let says = json!({"name": said.name, "identities": ids});
+        sql::ask(self.tx, (self.card, kind), of, &says).await
+    }
+
+    /// Lets the card and its contact learn of each other. The card's bytes then, and what both said.
+    async fn both(
+        &mut self,
+        said: &Said,
+        seen: Option<Seen>,
+        contact: Uuid,
+        (ours, writes): (&Option<Vec<u8>>, bool),
+    ) -> Result<(Option<Vec<u8>>, Option<Seen>), StoreError> {
+        let Some(before) = sql::face(self.tx, contact).await?.map(Face::new) else { return Ok((ours.clone(), None)) };
+        let (others, older) = sql::others(self.tx, contact, self.card).await?;
+        let (elsewhere, leads) = (ids(&others), !older);
+        let news = learned(said, seen.as_ref(), &before, leads);
+        self.learn(said, news, contact, (&before, &elsewhere)).await?;
+        let face = sql::face(self.tx, contact).await?.map_or_else(|| before.clone(), Face::new);
+        let edits = match writes {
+            true => taught(said, seen.as_ref(), (&face, &before), leads, &elsewhere),
+            false => Vec::new(),
+        };
+        let edited = ours.as_deref().filter(|_| !edits.is_empty()).and_then(|ours| dav::card::edited(ours, &edits));
+        let ours = edited.or_else(|| ours.clone());
+        let after = ours.as_deref().and_then(Said::of).unwrap_or_else(|| said.clone());
+        let mut taught = seen.map(|seen| seen.taught).unwrap_or_default();
+        taught.extend(after.ids.iter().filter(|id| !said.ids.contains(id)).cloned());
+        taught.retain(|id| after.ids.contains(id));
+        Ok((ours, Some(Seen { contact, name: after.name, card: after.ids, house: face.raw, taught })))
+    }
+
+    /// Tells the contact what its card says now. What is somebody else's, and what is about the owner, a person has to say.
+    async fn learn(
+        &mut self,
+        said: &Said,
+        news: Learned,
+        contact: Uuid,
+        (face, elsewhere): (&Face, &[Id]),
+    ) -> Result<(), StoreError> {
+        let of_owner = face.ids.iter().any(|id| self.clerk.is_owner(id));
+        let whose = sql::by_identity(self.tx, &json!(news.added)).await?;
+        let mut owners = Vec::new();
+        for id in &news.added {
+            let has = whose.iter().find(|(_, channel, identity)| *channel == id.channel && *identity == id.identity);
+            match has {
+                Some((other, ..)) if *other != contact => {
+                    self.ask("identity", (Some(*other), None), said, std::slice::from_ref(id)).await?;
+                }
+                None if of_owner || self.clerk.is_owner(id) => owners.push(id.clone()),
+                _ => {
+                    let (by, believed) = ((id.channel.as_str(), id.identity.as_str()), self.clerk.believed);
+                    if has.is_none() {
+                        sql::note(self.tx, contact, self.clerk.source, by, believed).await?;
+                    } else {
+                        sql::believe_again(self.tx, contact, by, believed).await?;
+                    }
+                }
+            }
+        }
+        if !owners.is_empty() {
+            self.ask("owner", (Some(contact), None), said, &owners).await?;
+        }
+        for id in news.gone.iter().filter(|id| !elsewhere.contains(id) && !self.clerk.is_owner(id)) {
+            sql::forget(self.tx, contact, (&id.channel, &id.identity), None).await?;
+        }
+        match news.name {
+            Some(name) => sql::rename(self.tx, contact, &name).await,
+            None => Ok(()),
+        }
+    }
+}
+
+/// Makes cards of people whom no address book speaks of. How many.
+///
+/// # Errors
+/// Why not; what was done until then is committed.
+pub(super) async fn add_people(clerk: &Clerk) -> Result<u64, StoreError> {
+    let mut added = 0;
+    loop {
+        let mut lease = clerk.lease().await?;
+        let mut tx = lease.begin().await.map_err(StoreError::query("beginning"))?;
+        sql::hold_people(&mut tx).await?;
+        let people = sql::without_card(&mut tx, &json!(clerk.owner), 100).await?;
+        if people.is_empty() {
+            tx.rollback().await.map_err(StoreError::query("rolling back"))?;
+            return Ok(added);
+        }
+        for (contact, face) in people {
+            let face = Face::new(face);
+            let bytes = new_card(contact, &face).unwrap_or_default();
+            let said = Said::of(&bytes);
+            let item = Item::new(dav::uid(&bytes), bytes);
+            let (name, card) = said.map_or_else(Default::default, |said| (said.name, said.ids));
+            let seen = Seen { contact, name, taught: card.clone(), card, house: face.raw };
+            sql::add_card(&mut tx, clerk.source, &item, &json!(seen)).await?;
+            sql::link(&mut tx, item.id, "linked", Some(contact)).await?;
+            added += 1;
+        }
+        tx.commit().await.map_err(StoreError::query("committing"))?;
+        crash::point("contacts.added");
+    }
+}
