@@ -134,9 +134,12 @@ impl Object {
         let Some(at) = self.master() else { return Ok(false) };
         let event = &self.events[at];
         let instant = start.instant(home)?;
+        // By the clock of the event, whatever form its name has.
+        let named = start.is_date() || event.start.is_date();
+        let day = if named { start.local() } else { event.start.of_instant(instant, home).local() }.date();
         for except in &event.except {
             // A day excepts all that begins on it.
-            if except.is_date() && except.local().date() == start.local().date() || except.instant(home)? == instant {
+            if except.is_date() && except.local().date() == day || except.instant(home)? == instant {
                 return Ok(true);
             }
         }
@@ -210,5 +213,29 @@ fn is_past(rule: &Rule, at: &When, home: &TimeZone) -> bool {
             Ok(until) => at.instant(home).is_ok_and(|at| at > until),
             Err(_) => false,
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Object;
+
+    #[test]
+    fn a_day_excepts_what_begins_on_it_by_the_event_s_own_clock() {
+        let event = |more: &str| {
+            format!("BEGIN:VEVENT\r\nUID:1\r\nDTSTAMP:20260101T000000Z\r\nDURATION:PT15M\r\n{more}END:VEVENT\r\n")
+        };
+        let daily = "DTSTART;TZID=America/New_York:20261114T230000\r\nRRULE:FREQ=DAILY;COUNT=3\r\n\
+                     EXDATE;VALUE=DATE:20261115\r\n";
+        // In New York its name is the evening of the 14th.
+        let moved = "DTSTART;TZID=America/New_York:20261116T100000\r\nRECURRENCE-ID:20261115T040000Z\r\n";
+        let all = format!("BEGIN:VCALENDAR\r\nVERSION:2.0\r\n{}{}END:VCALENDAR\r\n", event(daily), event(moved));
+        let object = Object::read(all.as_bytes()).unwrap();
+        let window = ("2026-11-01T00:00:00Z", "2026-12-01T00:00:00Z");
+        let window = Window::new(window.0.parse().unwrap(), window.1.parse().unwrap()).unwrap();
+        let found = object.instances(window, &TimeZone::UTC).unwrap();
+        let at: Vec<String> = found.iter().map(|one| one.start.instant(&TimeZone::UTC).unwrap().to_string()).collect();
+        assert_eq!(at, ["2026-11-16T15:00:00Z", "2026-11-17T04:00:00Z"]);
     }
 }
