@@ -322,7 +322,9 @@ async fn two_machines_exchange_memories_by_git() {
     for (daemon, user, fails) in [(&one, "ada-coder/", false), (&two, "bob-coder/", true)] {
         let (_, listed) = daemon.get("/api/v1/butlers/workshop/projects").await;
         let listed: Value = serde_json::from_str(&listed).expect("JSON");
-        let id = listed["data"][0]["id"].as_str().expect("a project").to_owned();
+        // Besides it there is what is of no project.
+        let of_it = listed["data"].as_array().into_iter().flatten().find(|project| project["name"] == "api");
+        let id = of_it.and_then(|project| project["id"].as_str()).unwrap_or_else(|| panic!("{listed}")).to_owned();
         let (_, shown) = daemon.get(&format!("/api/v1/butlers/workshop/projects/{id}")).await;
         let shown: Value = serde_json::from_str(&shown).expect("JSON");
         let exchange = &shown["exchanges"][0];
