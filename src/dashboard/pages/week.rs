@@ -170,7 +170,8 @@ mod tests {
         let shown = this.mark((run.fire_at, run.fire_at), 0.0, tone, &this.told("weigh", &run, word), "/schedules/1").0;
         assert!(shown.contains("<a href=\"/schedules/1\" tabindex=\"-1\""), "{shown}");
         assert!(
-            shown.contains("class=\"run bad\"") && shown.contains("weigh: failed, Tue 08:00: &lt;b&gt;no"),
+            shown.contains("class=\"run bad\"")
+                && shown.contains("weigh: failed, Tue 20 Oct 2026, 08:00 CEST: &lt;b&gt;no"),
             "{shown}"
         );
     }
