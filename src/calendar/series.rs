@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use jiff::civil::DateTime;
+use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
@@ -62,7 +62,7 @@ impl Object {
         for (at, event) in self.events.iter().enumerate() {
             let Some(id) = &event.recurrence_id else { continue };
             // Older versions of the same exception count for nothing.
-            if self.exception(id, home) != Some(at) || self.is_excepted(id, home)? {
+            if self.exception(id, home) != Some(at) || self.is_excepted(id, self.day_of(id, home)?, home)? {
                 continue;
             }
             replaced.insert(id.instant(home)?);
@@ -115,7 +115,10 @@ impl Object {
         let mut seen = BTreeSet::new();
         for (start, own_length) in starts(event, window, longest + moved + 2, home)? {
             let instant = start.instant(home)?;
-            if !seen.insert(instant) || replaced.contains(&instant) || self.is_excepted(&start, home)? {
+            if !seen.insert(instant)
+                || replaced.contains(&instant)
+                || self.is_excepted(&start, start.local().date(), home)?
+            {
                 continue;
             }
             let exception = onward.iter().rev().find(|exception| exception.from < instant);
@@ -130,13 +133,18 @@ impl Object {
         Ok(())
     }
 
-    fn is_excepted(&self, start: &When, home: &TimeZone) -> Result<bool, CalendarError> {
+    /// On which day by the series' own clock that is which this names, whatever form the name has.
+    fn day_of(&self, id: &When, home: &TimeZone) -> Result<Date, CalendarError> {
+        let own = self.master().map(|at| &self.events[at].start).filter(|start| !start.is_date() && !id.is_date());
+        let named = own.map(|start| Ok(start.of_instant(id.instant(home)?, home))).transpose()?;
+        Ok(named.unwrap_or_else(|| id.clone()).local().date())
+    }
+
+    /// Whether nothing takes place there, on this day. A day that was added is the one that its own text has.
+    fn is_excepted(&self, start: &When, day: Date, home: &TimeZone) -> Result<bool, CalendarError> {
         let Some(at) = self.master() else { return Ok(false) };
         let event = &self.events[at];
         let instant = start.instant(home)?;
-        // By the clock of the event, whatever form its name has.
-        let named = start.is_date() || event.start.is_date();
-        let day = if named { start.local() } else { event.start.of_instant(instant, home).local() }.date();
         for except in &event.except {
             // A day excepts all that begins on it.
             if except.is_date() && except.local().date() == day || except.instant(home)? == instant {

@@ -44,7 +44,8 @@ fn events_take_place_when_recurring_ical_events_says() {
     };
     let seed = match std::env::var("BUTLERD_TEST_SEED") {
         Ok(seed) => seed,
-        Err(_) => (Timestamp::now().as_second() % 100_000).to_string(),
+        // The same events each time, so that nothing depends on luck. Others are asked for by hand.
+        Err(_) => "6688".to_owned(),
     };
     println!("seed {seed}: BUTLERD_TEST_SEED={seed} makes the same events again");
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients/calendar/recurrence.py");
