@@ -90,7 +90,7 @@ async fn both_sides_become_equal_whoever_changes_what() {
         (&json!("caldav"), &json!(true))
     );
     let (_, doctor, _) = tokio::task::block_in_place(|| household.cli(&["doctor"]));
-    assert!(doctor.contains(&format!("ada at {}", server.url)), "{doctor}");
+    assert!(doctor.contains(&format!("ada at {}", server.server.url)), "{doctor}");
     let log = daemon.log();
     assert!(!log.contains("secret1"), "the log holds the password");
     // Another tenant has no part in the owner's account.

@@ -1,44 +1,23 @@
 //! Address books and the people of the house: both ways, by identity for certain and by name on a person's word, and
 //! whatever kills it.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
-
 use serde_json::{Value, json};
-use what_was_left_out::left_out;
 
 use crate::inbound::{ended, ingest, message};
+use crate::support::radicale::Server;
 use crate::support::tally::{died, random};
-use crate::support::{Daemon, Household, Mcp, eventually, http, model};
+use crate::support::{Daemon, Household, Mcp, eventually, model};
 
-/// A real CardDAV server with an address book of ada's; it ends with this, or with this process.
+/// A real CardDAV server with an address book of ada's.
 struct Radicale {
-    child: Child,
-    url: String,
-}
-
-impl Drop for Radicale {
-    fn drop(&mut self) {
-        drop(self.child.stdin.take());
-        let _ = self.child.wait();
-    }
+    server: Server,
 }
 
 const BOOK: &str = "/ada/people/";
 
 impl Radicale {
     async fn start(test: &str) -> Option<Self> {
-        let Some(python) = std::env::var_os("BUTLERD_TEST_RADICALE") else {
-            left_out(test, "BUTLERD_TEST_RADICALE is not set; `eval \"$(.ci/run clients)\"` installs Radicale");
-            return None;
-        };
-        let mut command = Command::new(python);
-        command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients/dav/server.py"));
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child = command.spawn().expect("Radicale starts");
-        let mut port = String::new();
-        BufReader::new(child.stdout.take().expect("its output")).read_line(&mut port).expect("its port");
-        let radicale = Self { child, url: format!("http://127.0.0.1:{}", port.trim()) };
+        let radicale = Self { server: Server::start(test)? };
         let body = "<d:mkcol xmlns:d=\"DAV:\" xmlns:a=\"urn:ietf:params:xml:ns:carddav\"><d:set><d:prop><d:resourcetype>\
                     <d:collection/><a:addressbook/></d:resourcetype></d:prop></d:set></d:mkcol>";
         let (status, said) = radicale.ask("MKCOL", BOOK, body).await;
@@ -47,10 +26,7 @@ impl Radicale {
     }
 
     async fn ask(&self, method: &str, path: &str, body: &str) -> (u16, String) {
-        let method = reqwest::Method::from_bytes(method.as_bytes()).expect("a method");
-        let request = http().request(method, format!("{}{path}", self.url)).basic_auth("ada", Some("secret1"));
-        let answer = request.header("depth", "1").body(body.to_owned()).send().await.expect("an answer");
-        (answer.status().as_u16(), answer.text().await.expect("a text"))
+        self.server.ask(method, path, body.to_owned()).await
     }
 
     async fn put(&self, name: &str, card: &str) {
@@ -96,7 +72,7 @@ fn with_section(household: Household, section: &str) -> Household {
 fn with_book(household: Household, radicale: &Radicale) -> Household {
     let section = format!(
         "provider = \"carddav\"\nurl = \"{}{BOOK}\"\nuser = \"ada\"\n[modules.contacts.sync]\ninterval_minutes = 1440\n",
-        radicale.url
+        radicale.server.url
     );
     with_section(household, &section).env("BUTLER_CONTACTS_PASSWORD", "secret1")
 }

@@ -22,7 +22,7 @@ const AWAY: &[(&str, &[(&str, &str)])] = &[
     ("health.memory_facts", &[("/memory?butler=health&q=tea", "No memory matches.")]),
     ("health.memory_events", &[("/memory?butler=health", "Nothing is on record yet.")]),
     ("general.journal_sections", &[("/journal/general", "It has no files yet.")]),
-    ("switchboard.message_inbox", &[("/inbox", "Nothing came in yet.")]),
+    ("switchboard.message_inbox", &[("/inbox", "Inbox is empty.")]),
     ("switchboard.triage_rules", &[("/rules", "There is no rule yet.")]),
     ("health.session_days", &[("/costs", "No session in these days.")]),
     ("shared.conversation", &[("/conversations", "Nobody has said anything yet.")]),
@@ -37,6 +37,15 @@ const AWAY: &[(&str, &[(&str, &str)])] = &[
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_can_not_be_read_is_told_and_never_shown_as_nothing() {
+    // Else a page could not be found to say it.
+    let pages = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/dashboard/pages");
+    let files = std::fs::read_dir(pages).expect("the pages").flatten();
+    let sources: String = files.map(|file| std::fs::read_to_string(file.path()).expect("a page")).collect();
+    for (_, pages) in AWAY {
+        for (path, nothing) in *pages {
+            assert!(sources.contains(nothing), "no page says {nothing:?}, as {path} is to where nothing is in it");
+        }
+    }
     let household = Household::with_model(&model(json!([])).await);
     let daemon = household.start().await;
     household.journal_begun().await;

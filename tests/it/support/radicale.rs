@@ -1,4 +1,4 @@
-//! The real Radicale as somebody's calendar server, which other programs edit, too.
+//! The real Radicale as Ada's server of calendars and address books, which other programs edit, too.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -12,22 +12,21 @@ pub const CALENDAR: &str = "/ada/cal/";
 pub const PASSWORD: &str = "secret1";
 
 /// The server; it ends with this, or with this process.
-pub struct Radicale {
+pub struct Server {
     child: Child,
     pub url: String,
-    http: reqwest::Client,
 }
 
-impl Drop for Radicale {
+impl Drop for Server {
     fn drop(&mut self) {
         drop(self.child.stdin.take());
         let _ = self.child.wait();
     }
 }
 
-impl Radicale {
-    /// Starts it with one calendar of Ada's; `None` where it is not installed.
-    pub async fn start(test: &str) -> Option<Self> {
+impl Server {
+    /// Starts it with nothing in it; `None` where it is not installed.
+    pub fn start(test: &str) -> Option<Self> {
         let Some(python) = std::env::var_os("BUTLERD_TEST_RADICALE") else {
             left_out(test, "BUTLERD_TEST_RADICALE is not set; `eval \"$(.ci/run clients)\"` installs Radicale");
             return None;
@@ -38,9 +37,30 @@ impl Radicale {
         let mut child = command.spawn().expect("Radicale starts");
         let mut port = String::new();
         BufReader::new(child.stdout.take().expect("its output")).read_line(&mut port).expect("its port");
-        let server = Self { child, url: format!("http://127.0.0.1:{}", port.trim()), http: http() };
-        server.send("MKCALENDAR", CALENDAR, String::new()).await;
-        Some(server)
+        Some(Self { child, url: format!("http://127.0.0.1:{}", port.trim()) })
+    }
+
+    /// One request of another program of Ada's: the status and the text of its answer.
+    pub async fn ask(&self, method: &str, path: &str, body: String) -> (u16, String) {
+        let method = reqwest::Method::from_bytes(method.as_bytes()).expect("a method");
+        let request = http().request(method, format!("{}{path}", self.url)).basic_auth("ada", Some(PASSWORD));
+        let depth = if path.ends_with('/') { "1" } else { "0" };
+        let answer = request.header("depth", depth).body(body).send().await.expect("an answer");
+        (answer.status().as_u16(), answer.text().await.expect("a body"))
+    }
+}
+
+/// The server with a calendar.
+pub struct Radicale {
+    pub server: Server,
+}
+
+impl Radicale {
+    /// Starts it with one calendar of Ada's; `None` where it is not installed.
+    pub async fn start(test: &str) -> Option<Self> {
+        let radicale = Self { server: Server::start(test)? };
+        radicale.send("MKCALENDAR", CALENDAR, String::new()).await;
+        Some(radicale)
     }
 
     /// One request of another program of Ada's.
@@ -50,14 +70,8 @@ impl Radicale {
     }
 
     async fn try_send(&self, method: &str, path: &str, body: String) -> Result<String, String> {
-        let method = reqwest::Method::from_bytes(method.as_bytes()).expect("a method");
-        let request = self.http.request(method, format!("{}{path}", self.url)).basic_auth("ada", Some(PASSWORD));
-        let depth = if path.ends_with('/') { "1" } else { "0" };
-        let request = request.header("content-type", "text/calendar; charset=utf-8").header("depth", depth);
-        let answer = request.body(body).send().await.expect("an answer");
-        let status = answer.status();
-        let text = answer.text().await.expect("a body");
-        if status.is_success() { Ok(text) } else { Err(format!("{status}: {text}")) }
+        let (status, text) = self.server.ask(method, path, body).await;
+        if (200..300).contains(&status) { Ok(text) } else { Err(format!("{status}: {text}")) }
     }
 
     /// Puts an event there; `more` goes into it.
@@ -113,7 +127,7 @@ impl Household {
         let section = format!(
             "\n[modules.calendar]\nprovider = \"caldav\"\nurl = \"{}\"\nuser = \"ada\"\ncalendars = [\"cal\"]\n\
              own_addresses = [\"ada@example.org\"]\ntime_zone = \"Europe/Berlin\"\n{more}",
-            server.url
+            server.server.url
         );
         self.write(&file, &format!("{before}{section}")).env("BUTLER_CALENDAR_PASSWORD", PASSWORD)
     }
