@@ -133,13 +133,18 @@ impl Clerk {
 
     /// What the owner reads of an error, and whether it passes by itself.
     pub fn of_book(&self, e: &BookError) -> Ran {
-        let mended = match e {
+        let said = self.said(e);
+        if e.passes() { Ran::Later(said) } else { Ran::Owner(said) }
+    }
+
+    /// An error as a sentence for the owner, with what mends it.
+    fn said(&self, e: &BookError) -> String {
+        match e {
             BookError::Dav(dav::DavError::Unauthorized { .. }) => {
                 format!("{e}; store a good one with: butlerd secret set {}", self.settings.password)
             }
             e => e.to_string(),
-        };
-        if e.passes() { Ran::Later(mended) } else { Ran::Owner(mended) }
+        }
     }
 }
 
@@ -150,10 +155,6 @@ impl AccountTrial for Clerk {
     }
 
     async fn attempt(&self) -> Result<(), ModuleError> {
-        match self.open().await.map_err(|e| self.of_book(&e)) {
-            Ok(_) => Ok(()),
-            Err(Ran::Later(why) | Ran::Owner(why)) => Err(ModuleError::new(why)),
-            Err(_) => Ok(()),
-        }
+        self.open().await.map(drop).map_err(|e| ModuleError::new(self.said(&e)))
     }
 }
