@@ -52,13 +52,13 @@ pub(super) async fn tidy(db: &Database, of: Of<'_>, config: &Config, now: Timest
             messages += delete(db, (SHARED, tenant), tables, old).await?;
         }
     }
-    let undo = match kept.undo {
-        Retention::Days(days) => {
-            delete_changes_older_than(db, (schema, tenant), days.into()).await?
-                + delete(db, (schema, tenant), &[tools::sql::call_undos::OLD], kept.undo.limit(now)).await?
+    let mut undo = delete(db, (schema, tenant), &[tools::sql::call_undos::OLD], kept.undo.limit(now)).await?;
+    if let Retention::Days(days) = kept.undo {
+        undo += delete_changes_older_than(db, (schema, tenant), days.into()).await?;
+        if butler == SWITCHBOARD {
+            undo += delete_changes_older_than(db, (SHARED, tenant), days.into()).await?;
         }
-        Retention::Forever => 0,
-    };
+    }
     Ok(format!(
         "took away {events} lines of old transcripts, {ended} old sessions, {calls} old calls of tools, {runs} old runs of \
          schedules, {messages} rows of old messages, {files} old attachments and {undo} old rows kept for undo"
