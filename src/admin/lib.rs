@@ -8,6 +8,7 @@ mod approval_reads;
 mod approvals;
 mod audit;
 mod butler_pages;
+mod calendar_week;
 mod chat;
 mod chat_message;
 mod client;
@@ -55,6 +56,7 @@ mod work;
 pub mod api {
     pub use super::approvals::ApprovalsApiClient;
     pub use super::audit::AuditApiClient;
+    pub use super::calendar_week::CalendarWeekApiClient;
     pub use super::contacts::ContactsApiClient;
     pub use super::conversations::ConversationsApiClient;
     pub use super::deliveries::DeliveriesApiClient;
@@ -84,6 +86,7 @@ pub mod api {
 pub mod calls {
     pub use super::approvals::ApprovalsApiServer;
     pub use super::audit::AuditApiServer;
+    pub use super::calendar_week::CalendarWeekApiServer;
     pub use super::contacts::ContactsApiServer;
     pub use super::conversations::ConversationsApiServer;
     pub use super::deliveries::DeliveriesApiServer;
@@ -108,6 +111,7 @@ pub mod calls {
 pub use self::approvals::{ActionPage, NewStandingRule, ProposalPage};
 pub use self::sessions::{CallRow, Cancelled, SessionDetail, SessionPage, SessionRow};
 pub use audit::{AuditPage, AuditRow};
+pub use calendar_week::{EventPage, EventRow};
 pub use client::{Client, ClientError};
 pub use contacts::Pairing;
 pub use conversations::{ConversationPage, SaidRow, Written};

@@ -9,9 +9,9 @@ use jsonrpsee::server::Methods;
 
 use super::rpc::Rpc;
 use super::{
-    approvals, audit, contacts, conversations, deliveries, ids, inbox, live, local_answers, login, looks, models,
-    owner_notes, schedule_edits, schedule_week, schedules, secrets, services, session_pages, sessions, timeline,
-    tokens, undo, work,
+    approvals, audit, calendar_week, contacts, conversations, deliveries, ids, inbox, live, local_answers, login,
+    looks, models, owner_notes, schedule_edits, schedule_week, schedules, secrets, services, session_pages, sessions,
+    timeline, tokens, undo, work,
 };
 
 /// All calls that this port answers.
@@ -35,6 +35,7 @@ pub(super) fn all(rpc: &Rpc) -> Result<Methods, RegisterMethodError> {
     all.merge(owner_notes::NotesApiServer::into_rpc(rpc.clone()))?;
     all.merge(approvals::ApprovalsApiServer::into_rpc(rpc.clone()))?;
     all.merge(audit::AuditApiServer::into_rpc(rpc.clone()))?;
+    all.merge(calendar_week::CalendarWeekApiServer::into_rpc(rpc.clone()))?;
     all.merge(contacts::ContactsApiServer::into_rpc(rpc.clone()))?;
     all.merge(conversations::ConversationsApiServer::into_rpc(rpc.clone()))?;
     all.merge(deliveries::DeliveriesApiServer::into_rpc(rpc.clone()))?;

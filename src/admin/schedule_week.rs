@@ -15,6 +15,14 @@ use super::visitor::may;
 /// As far apart as the two moments may be.
 const LONGEST: SignedDuration = SignedDuration::from_hours(24 * 32);
 
+/// Refuses moments that are in the wrong order, or too far apart.
+pub(super) fn a_month(from: Timestamp, to: Timestamp) -> Result<(), Failure> {
+    if to <= from || to.duration_since(from) > LONGEST {
+        return Err(Failure::invalid("The second moment must come after the first, by at most a month."));
+    }
+    Ok(())
+}
+
 /// Schedules in a calendar.
 #[rpc(server, client, namespace = "butlerd", namespace_separator = ".")]
 pub trait ScheduleWeekApi {
@@ -57,9 +65,7 @@ impl ScheduleWeekApiServer for Rpc {
         butler: Option<String>,
     ) -> Result<CalendarPage, Failure> {
         let grant = may(ext, Need::Look)?;
-        if to <= from || to.duration_since(from) > LONGEST {
-            return Err(Failure::invalid("The second moment must come after the first, by at most a month."));
-        }
+        a_month(from, to)?;
         let (butlers, mut unavailable) = self.butlers(&grant, butler.as_deref()).await?;
         let mut schedules = Vec::new();
         for butler in butlers {

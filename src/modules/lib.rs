@@ -5,7 +5,7 @@
 mod accounts;
 mod approvals;
 mod background;
-mod calendar;
+pub mod calendar;
 mod catalog;
 mod connector;
 mod contacts;

@@ -8,9 +8,7 @@ const SECTION: &str = "\n[modules.calendar]\nprovider = \"local\"\ntime_zone = \
 
 /// `more` goes into the section of general's calendar.
 fn with_calendar(household: Household, more: &str) -> Household {
-    let file = household.roster().join("general/butler.toml");
-    let before = std::fs::read_to_string(file).expect("the file");
-    household.write("general/butler.toml", &format!("{before}{SECTION}{more}"))
+    household.with_module("general", "calendar", &format!("{SECTION}{more}"))
 }
 
 async fn started(more: &str) -> (Household, Daemon, Mcp) {
@@ -173,10 +171,8 @@ async fn an_event_that_overlaps_another_is_answered_by_the_policy() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calendars_are_seen_by_those_whose_settings_name_them() {
     let household = with_calendar(Household::new(), "");
-    let file = household.roster().join("health/butler.toml");
-    let health = std::fs::read_to_string(file).expect("the file");
-    let own = "\n[modules.calendar]\nprovider = \"local\"\ncalendars = [\"health\"]\n";
-    let household = household.write("health/butler.toml", &format!("{health}{own}"));
+    let own = "[modules.calendar]\nprovider = \"local\"\ncalendars = [\"health\"]\n";
+    let household = household.with_module("health", "calendar", own);
     let daemon = household.start().await;
     let (general, health) = (daemon.mcp("general"), daemon.mcp("health"));
     let made = general.ok("calendar_create_event", json!({"title": "Secret", "start_at": "2027-03-10T09:00"})).await;

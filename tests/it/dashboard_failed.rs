@@ -32,6 +32,7 @@ const AWAY: &[(&str, &[(&str, &str)])] = &[
     ),
     ("shared.pending_actions", &[("/approvals", "Nothing waits for you."), ("/", "Nothing waits for you.")]),
     ("shared.contacts", &[("/people", "The household knows nobody")]),
+    ("shared.calendar_instances", &[("/schedules", "Nothing is in the calendars this week.")]),
     ("shared.secrets", &[("/secrets", "No secret is stored yet.")]),
 ];
 

@@ -68,6 +68,7 @@ mod dashboard_made;
 mod dashboard_strings;
 mod dashboard_talk;
 mod dashboard_walk;
+mod dashboard_week;
 mod day_of_messages;
 mod days;
 mod defanged;

@@ -1,9 +1,9 @@
-//! Schedules.
+//! Schedules and calendars.
 
 use std::collections::HashMap;
 
-use admin::calls::{LooksApiServer, ScheduleWeekApiServer, SchedulesApiServer};
-use admin::{CalendarRow, Failure, Need, OpenRun, RunRow, ScheduleRow};
+use admin::calls::{CalendarWeekApiServer, LooksApiServer, ScheduleWeekApiServer, SchedulesApiServer};
+use admin::{CalendarRow, EventRow, Failure, Need, OpenRun, RunRow, ScheduleRow};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -29,6 +29,9 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
         }),
         get("/schedules/calendar", "getCalendar", "What ran, what was missed and what comes", |v, p| {
             Box::pin(calendar(v, p))
+        }),
+        get("/calendar/events", "listEvents", "What is in the calendars from one moment to another", |v, p| {
+            Box::pin(events(v, p))
         }),
         get("/schedules/{id}", "getSchedule", "One schedule with its last run", |v, p| Box::pin(one(v, p))),
         get("/schedules/{id}/runs", "listRuns", "The runs of a schedule, the newest first", |v, p| {
@@ -95,6 +98,11 @@ async fn calendar(visit: &Visit, span: Span) -> Result<Page<CalendarRow>, Failur
     let many = |row: &CalendarRow| row.runs.len() >= MOST_MARKS || row.coming.len() >= MOST_MARKS;
     let full = full(found.schedules.iter().map(|row| row.schedule.butler.as_str())) || found.schedules.iter().any(many);
     Ok(visit.part(found.schedules, None::<String>, found.unavailable).cut(full))
+}
+
+async fn events(visit: &Visit, span: Span) -> Result<Page<EventRow>, Failure> {
+    let found = visit.calls.calendar_events(&visit.ext, span.from, span.to, span.butler).await?;
+    Ok(visit.part(found.events, None::<String>, Vec::new()).cut(found.more || found.unreadable > 0))
 }
 
 async fn one(visit: &Visit, of: ById) -> Result<ScheduleRow, Failure> {

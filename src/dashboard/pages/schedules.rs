@@ -1,14 +1,14 @@
-//! Schedules: a week of them, and one with its history, to pause or run.
+//! The week: what is in the calendars, what schedules do, and one schedule with its history, to pause or run.
 
-use admin::calls::{LooksApiServer, ScheduleWeekApiServer, SchedulesApiServer};
-use admin::{CalendarRow, RunRow, ScheduleDetail, ScheduleRow};
+use admin::calls::{CalendarWeekApiServer, LooksApiServer, ScheduleWeekApiServer, SchedulesApiServer};
+use admin::{CalendarRow, EventPage, EventRow, RunRow, ScheduleDetail, ScheduleRow};
 use jiff::ToSpan;
 use jiff::civil::Date;
 use maud::{Markup, html};
 use uuid::Uuid;
 
 use super::week::{Week, mark_of};
-use crate::parts::{Tone, badge, count, crumbs, empty, line, money, none_of, said, toned, unavailable};
+use crate::parts::{Tone, badge, count, crumbs, empty, line, money, none_of, note, said, toned, unavailable};
 use crate::reply::{Answer, Did, PageError, Reply, View};
 use crate::route::{Route, get, post};
 use crate::visit::Visit;
@@ -27,19 +27,22 @@ const SHOWN: u32 = 50;
 async fn list(visit: &Visit) -> Answer {
     let week = week_of(visit)?;
     let page = visit.calls.schedule_calendar(&visit.ext, week.from(), week.to(), None).await?;
-    let (before, after) = (week.monday.saturating_sub(7.days()), week.monday.saturating_add(7.days()));
+    let events = visit.calls.calendar_events(&visit.ext, week.from(), week.to(), None).await;
     let body = html! {
         (unavailable(&page.unavailable))
+        @let shown = events.as_ref().map_or(&[][..], |events| &events.events);
+        @if !(page.schedules.is_empty() && shown.is_empty() && week.is_this()) {
+            (turn(&week))
+            (week.draw(shown, &page.schedules))
+            (legend(!shown.is_empty()))
+        }
+        @match &events {
+            Ok(events) => (calendar(&week, events)),
+            Err(e) => (note(Tone::Warn, &html! { "The calendars can't be read just now: " (e.message) })),
+        }
         @if page.schedules.is_empty() {
             (none_of(&page.unavailable, "Nothing is done by itself. Make a schedule with: butlerd schedule add"))
         } @else {
-            p.tabs {
-                a href={ "/schedules?week=" (before) } { "The week before" }
-                a href="/schedules" aria-current=[week.is_this().then_some("true")] { "This week" }
-                a href={ "/schedules?week=" (after) } { "The week after" }
-            }
-            (week.draw(&page.schedules))
-            (legend())
             h2 { "All schedules" }
             (rows(visit, &page.schedules))
         }
@@ -58,8 +61,54 @@ fn week_of(visit: &Visit) -> Result<Week, PageError> {
     Week::of(day, &visit.now).ok_or_else(|| PageError::invalid("There is no such week."))
 }
 
-fn legend() -> Markup {
+/// To the weeks beside it.
+fn turn(week: &Week) -> Markup {
+    let (before, after) = (week.monday.saturating_sub(7.days()), week.monday.saturating_add(7.days()));
+    html! { p.tabs {
+        a href={ "/schedules?week=" (before) } { "The week before" }
+        a href="/schedules" aria-current=[week.is_this().then_some("true")] { "This week" }
+        a href={ "/schedules?week=" (after) } { "The week after" }
+    } }
+}
+
+/// What is in the calendars.
+fn calendar(week: &Week, page: &EventPage) -> Markup {
+    html! {
+        @if page.unreadable > 0 {
+            (note(Tone::Warn, &html! {
+                (count(page.unreadable as i128)) " repeating events can't be read, so they are not shown: the log names them."
+            }))
+        }
+        @if page.events.is_empty() && !page.calendars.is_empty() {
+            (empty("Nothing is in the calendars this week."))
+        } @else if !page.events.is_empty() {
+            h2 { "In the calendars" }
+            div.wide tabindex="0" { table {
+                thead { tr { th { "When" } th { "What" } th { "Where" } th { "Calendar" } } }
+                tbody { @for (n, event) in page.events.iter().enumerate() { (event_row(week, n, event)) } }
+            } }
+            @if page.more { p.dim { "The first " (count(page.events.len() as i128)) " of the week." } }
+        }
+    }
+}
+
+fn event_row(week: &Week, n: usize, event: &EventRow) -> Markup {
+    html! { tr id={ "event-" (n) } {
+        td { (week.times(event)) }
+        td {
+            (line(&event.title, 200))
+            @if event.status != "confirmed" { " " (badge(&event.status)) }
+            @if !event.busy { " " (toned(Tone::Quiet, "takes no time")) }
+            @if event.trust == "stranger" { " " (toned(Tone::Warn, "stranger")) }
+        }
+        td { (line(&event.location, 100)) }
+        td { (line(&event.calendar_id, 60)) }
+    } }
+}
+
+fn legend(events: bool) -> Markup {
     html! { p.legend {
+        @if events { (toned(Tone::Busy, "an event")) " " }
         (toned(Tone::Good, "done")) " " (toned(Tone::Bad, "failed")) " " (toned(Tone::Warn, "missed or left out")) " "
         (toned(Tone::Busy, "at work or waiting")) " " (toned(Tone::Quiet, "to come, as an outline"))
     } }

@@ -1,6 +1,6 @@
-//! A week of schedules as a drawing: a row each, a mark for each run and each time to come.
+//! A week as a drawing: a row for each calendar with its events, and one for each schedule with its runs and times to come.
 
-use admin::{CalendarRow, RunRow};
+use admin::{CalendarRow, EventRow, RunRow};
 use jiff::civil::Date;
 use jiff::{Timestamp, ToSpan, Zoned};
 use maud::{Markup, html};
@@ -54,9 +54,13 @@ impl Week {
     }
 
     /// The drawing. What it shows stands in words in the list below it, and on each mark.
-    pub fn draw(&self, rows: &[CalendarRow]) -> Markup {
-        let height = TOP + ROW * rows.len() as f64 + 4.0;
-        let label = format!("The week from {}: runs of {} schedules", self.monday, rows.len());
+    pub fn draw(&self, events: &[EventRow], rows: &[CalendarRow]) -> Markup {
+        let mut calendars: Vec<&str> = events.iter().map(|event| event.calendar_id.as_str()).collect();
+        calendars.sort_unstable();
+        calendars.dedup();
+        let height = TOP + ROW * (calendars.len() + rows.len()) as f64 + 4.0;
+        let label =
+            format!("The week from {}: {} events, and runs of {} schedules", self.monday, events.len(), rows.len());
         html! {
             div.week tabindex="0" role="region" aria-label=(label) {
                 svg viewBox={ "0 0 " (WIDTH) " " (height) } role="group" aria-label=(label) xmlns="http://www.w3.org/2000/svg" {
@@ -65,7 +69,8 @@ impl Week {
                         line.grid x1=(x) x2=(x) y1="4" y2=(height) {}
                         @if n < 7 { text x=(place(self.x(day.timestamp()) + 4.0)) y="17" { (day.strftime("%a %-d %b").to_string()) } }
                     }
-                    @for (n, row) in rows.iter().enumerate() { (self.row(row, TOP + ROW * n as f64)) }
+                    @for (n, calendar) in calendars.iter().enumerate() { (self.events(calendar, events, TOP + ROW * n as f64)) }
+                    @for (n, row) in rows.iter().enumerate() { (self.row(row, TOP + ROW * (calendars.len() + n) as f64)) }
                     @if self.is_this() {
                         @let x = place(self.x(self.now.at));
                         line.now x1=(x) x2=(x) y1="4" y2=(height) { title { "Now" } }
@@ -75,12 +80,37 @@ impl Week {
         }
     }
 
+    /// The row of a calendar. A mark leads to its event in the list.
+    fn events(&self, calendar: &str, all: &[EventRow], top: f64) -> Markup {
+        let own = all.iter().enumerate().filter(|(_, event)| event.calendar_id == calendar);
+        html! {
+            (named(calendar, top))
+            @for (n, event) in own {
+                @let words = format!("{}: {}", line(&event.title, 100), self.times(event));
+                (self.mark((event.starts_at, event.ends_at), top, Tone::Busy, &words, &format!("#event-{n}")))
+            }
+        }
+    }
+
+    /// When an event is, in words of whoever looks. The end of days is the last of them.
+    pub fn times(&self, event: &EventRow) -> String {
+        if !event.all_day {
+            let (from, to) = (self.now.zoned(event.starts_at), self.now.zoned(event.ends_at));
+            let end = if from.date() == to.date() { to.strftime("%H:%M") } else { to.strftime("%a %-d %b, %H:%M") };
+            return format!("{}–{end}", from.strftime("%a %-d %b, %H:%M"));
+        }
+        let day = |date: Date| date.strftime("%a %-d %b").to_string();
+        let days = (event.start.parse::<Date>(), event.end.parse::<Date>());
+        let (Ok(first), Ok(behind)) = days else { return event.start.clone() };
+        let last = behind.checked_sub(1.day()).unwrap_or(first);
+        if last <= first { day(first) } else { format!("{} to {}", day(first), day(last)) }
+    }
+
     fn row(&self, row: &CalendarRow, top: f64) -> Markup {
         let name = &row.schedule.name;
         let schedule = format!("/schedules/{}", row.schedule.id);
         html! {
-            line.grid x1="0" x2=(WIDTH) y1=(place(top)) y2=(place(top)) {}
-            text x="2" y=(place(top + 16.0)) { (line(name, 28)) }
+            (named(name, top))
             @for at in &row.coming {
                 (self.mark((*at, *at), top, Tone::Quiet, &format!("{name}: to come, {}", self.exact(*at)), &schedule))
             }
@@ -114,6 +144,14 @@ impl Week {
                     height=(TALL) rx="1.5" { title { (words) } }
             }
         }
+    }
+}
+
+/// The beginning of a row.
+fn named(name: &str, top: f64) -> Markup {
+    html! {
+        line.grid x1="0" x2=(WIDTH) y1=(place(top)) y2=(place(top)) {}
+        text x="2" y=(place(top + 16.0)) { (line(name, 28)) }
     }
 }
 
@@ -173,6 +211,32 @@ mod tests {
             shown.contains("class=\"run bad\"")
                 && shown.contains("weigh: failed, Tue 20 Oct 2026, 08:00 CEST: &lt;b&gt;no"),
             "{shown}"
+        );
+    }
+
+    #[test]
+    fn an_event_is_told_with_its_days_or_its_times() {
+        let event = |start: &str, end: &str, all_day: bool| -> EventRow {
+            let at = |text: &str| if all_day { format!("{text}T00:00:00+02:00") } else { text.to_owned() };
+            serde_json::from_value(serde_json::json!({
+                "event_id": uuid::Uuid::nil(), "calendar_id": "household", "starts_at": at(start), "ends_at": at(end),
+                "all_day": all_day, "start": start, "end": end, "title": "<b>Dentist</b>", "location": "",
+                "status": "confirmed", "busy": true, "trust": "stranger"}))
+            .unwrap()
+        };
+        let this = week("2026-10-20");
+        assert_eq!(this.times(&event("2026-10-21", "2026-10-22", true)), "Wed 21 Oct");
+        assert_eq!(this.times(&event("2026-10-21", "2026-10-24", true)), "Wed 21 Oct to Fri 23 Oct");
+        let hour = event("2026-10-20T06:00:00Z", "2026-10-20T07:30:00Z", false);
+        assert_eq!(this.times(&hour), "Tue 20 Oct, 08:00–09:30");
+        assert_eq!(
+            this.times(&event("2026-10-24T20:00:00Z", "2026-10-25T06:00:00Z", false)),
+            "Sat 24 Oct, 22:00–Sun 25 Oct, 07:00"
+        );
+        let drawn = this.draw(&[hour], &[]).0;
+        assert!(
+            drawn.contains("href=\"#event-0\"") && drawn.contains("&lt;b&gt;Dentist&lt;/b&gt;: Tue 20 Oct, 08:00"),
+            "{drawn}"
         );
     }
 }

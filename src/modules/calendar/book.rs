@@ -5,20 +5,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
-use serde_json::{Value, json};
 use tokio::sync::Notify;
 use uuid::Uuid;
 
+use super::layout::{BACK, CoverError, Layout, laid_out};
 use super::settings::{Policy, Provider, Settings};
 use super::sql::{self, EventRow, SourceRow, Written};
 use crate::contract::ModuleContext;
 use ::tools::{ToolCall, ToolError};
 use base::{Clock, TenantId};
-use calendar::{CalendarError, Object, Window, Zone};
+use calendar::{CalendarError, Object, Zone};
 use store::{Database, StoreError};
-
-/// How far back events are laid out when they are written.
-const BACK: SignedDuration = SignedDuration::from_hours(24 * 400);
 
 /// How often calendars are looked for that others make just now.
 const MOST_OPENINGS: u32 = 5;
@@ -164,47 +161,21 @@ impl Book {
     /// Lays repeating events out for this time, where they are not yet.
     pub async fn cover(&self, tenant: &TenantId, from: Timestamp, to: Timestamp) -> Result<(), ToolError> {
         let mut lease = self.house.shared(tenant).await?;
-        for (event, laid_out) in sql::unprojected(&mut lease, &self.butler, from, to).await? {
-            let object = match Object::read(&event.ics) {
-                Ok(object) => object,
-                Err(e) => {
-                    // The others are still shown.
-                    tracing::warn!(event = %event.id, error = %e, "an event of a calendar can't be read, so it is in no list");
-                    continue;
+        let layout = Layout { home: self.home(), ahead: self.ahead };
+        for event in sql::unprojected(&mut lease, &[self.butler.as_str()], from, to).await? {
+            match layout.cover(&mut lease, &event, (from, to)).await {
+                Ok(()) => {}
+                // The others are still shown.
+                Err(CoverError::Unreadable(e)) => {
+                    let id = event.row.id;
+                    tracing::warn!(event = %id, error = %e, "an event of a calendar can't be read, so it is in no list");
                 }
-            };
-            let reach = (from.saturating_sub(BACK).unwrap_or(from), to.saturating_add(self.ahead).unwrap_or(to));
-            // Nothing is taken away under somebody who reads another time just now.
-            let reach = (reach.0.min(laid_out.0), reach.1.max(laid_out.1));
-            let laid = self.laid_out(&object, reach).map(|laid| (reach, laid));
-            let laid = laid.or_else(|_| self.laid_out(&object, (from, to)).map(|laid| ((from, to), laid)));
-            // An answer without it would call its time free.
-            let (window, instances) = laid.map_err(refused)?;
-            sql::project(&mut lease, &event, window, &instances).await?;
+                // An answer without it would call its time free.
+                Err(CoverError::Endless(e)) => return Err(refused(e)),
+                Err(CoverError::Store(e)) => return Err(e.into()),
+            }
         }
         Ok(())
-    }
-
-    /// When an event takes place, as rows.
-    fn laid_out(&self, object: &Object, (from, to): (Timestamp, Timestamp)) -> Result<Value, CalendarError> {
-        let home = self.home();
-        let mut rows = Vec::new();
-        for instance in object.instances(Window::new(from, to)?, home)? {
-            let event = &object.events[instance.event];
-            let (start, end) = (instance.start.instant(home)?, instance.end.instant(home)?);
-            let busy = event.busy && event.status != calendar::Status::Cancelled;
-            let mut shown = json!({
-                "title": event.title, "start_at": instance.start.shown(home), "end_at": instance.end.shown(home),
-                "all_day": instance.start.is_date(), "location": event.location, "status": event.status,
-                "busy": busy, "recurring": object.repeats(),
-            });
-            if object.repeats() {
-                shown["instance_start_at"] = json!(instance.id.shown(home));
-            }
-            rows.push(json!({"instance": instance.id.shown(home), "starts_at": start.to_string(), "ends_at": end.max(start).to_string(),
-                             "busy": busy, "away": !event.location.trim().is_empty(), "shown": shown}));
-        }
-        Ok(Value::Array(rows))
     }
 
     /// What is written of an event.
@@ -226,7 +197,7 @@ impl Book {
             let day = SignedDuration::from_hours(24);
             (start.saturating_sub(day).unwrap_or(start), end.max(start).saturating_add(day).unwrap_or(end))
         };
-        let instances = self.laid_out(object, window).map_err(refused)?;
+        let instances = laid_out(object, self.home(), window).map_err(refused)?;
         let ics = object.write();
         Ok(Written { id, source, uid: object.uid(), ics, repeats: object.repeats(), seen, window, instances })
     }

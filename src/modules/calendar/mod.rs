@@ -11,11 +11,15 @@ mod caldav;
 mod conflicts;
 mod definitions;
 mod following;
+mod layout;
 mod provider;
 mod reads;
 mod settings;
 mod sql;
+mod week;
 mod writes;
+
+pub use week::{HouseEvent, HouseEvents, house_events};
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};

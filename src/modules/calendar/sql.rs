@@ -107,20 +107,64 @@ pub(super) async fn own(
     Ok(rows.map_err(StoreError::query("looking for calendars"))?.iter().map(|row| row.get(0)).collect())
 }
 
-/// Repeating events that are not laid out for all of this time, each with the time that it is laid out for. As the house: nothing of them is shown by it.
+/// A repeating event that is not laid out for all of a time.
+pub(super) struct Unprojected {
+    pub row: EventRow,
+    /// For which time it is.
+    pub laid_out: (Timestamp, Timestamp),
+    /// Its calendar's.
+    pub time_zone: String,
+}
+
+/// The repeating events, in calendars that these butlers see, that are not laid out for all of this time. As the house:
+/// nothing of them is shown by it.
 pub(super) async fn unprojected(
     lease: &mut Lease,
-    butler: &str,
+    butlers: &[&str],
     from: Timestamp,
     to: Timestamp,
-) -> Result<Vec<(EventRow, (Timestamp, Timestamp))>, StoreError> {
-    let sql = "SELECT e.id, e.source, e.ics, e.revision, e.projected_from, e.projected_to FROM shared.calendar_events e
-               JOIN shared.calendar_readers r USING (tenant_id, source)
-               WHERE e.tenant_id = shared.tenant() AND r.butler = $1 AND e.repeats
-                 AND (e.projected_to < $3 OR e.projected_from > $2) ORDER BY e.id LIMIT 10000";
-    let rows = lease.query(sql, &[&butler, &from, &to]).await.map_err(StoreError::query("looking for events"))?;
-    let of = |row: &Row| (EventRow::of(row), (row.get("projected_from"), row.get("projected_to")));
+) -> Result<Vec<Unprojected>, StoreError> {
+    let sql = "SELECT e.id, e.source, e.ics, e.revision, e.projected_from, e.projected_to, s.time_zone
+               FROM shared.calendar_events e JOIN shared.calendar_sources s ON (s.tenant_id, s.id) = (e.tenant_id, e.source)
+               WHERE e.tenant_id = shared.tenant() AND e.repeats AND (e.projected_to < $3 OR e.projected_from > $2)
+                 AND e.source IN (SELECT r.source FROM shared.calendar_readers r
+                                  WHERE r.tenant_id = shared.tenant() AND r.butler = ANY ($1))
+               ORDER BY e.id LIMIT 10000";
+    let rows = lease.query(sql, &[&butlers, &from, &to]).await.map_err(StoreError::query("looking for events"))?;
+    let of = |row: &Row| Unprojected {
+        row: EventRow::of(row),
+        laid_out: (row.get("projected_from"), row.get("projected_to")),
+        time_zone: row.get("time_zone"),
+    };
     Ok(rows.iter().map(of).collect())
+}
+
+/// The names of the calendars that these butlers see. As the house.
+pub(super) async fn all_named(lease: &mut Lease, butlers: &[&str]) -> Result<Vec<String>, StoreError> {
+    let sql = "SELECT s.name FROM shared.calendar_sources s WHERE s.tenant_id = shared.tenant()
+               AND s.id IN (SELECT r.source FROM shared.calendar_readers r
+                            WHERE r.tenant_id = shared.tenant() AND r.butler = ANY ($1)) ORDER BY s.name";
+    let rows = lease.read(sql, &[&butlers]).await.map_err(StoreError::query("listing calendars"))?;
+    Ok(rows.iter().map(|row| row.get(0)).collect())
+}
+
+/// What takes place in a window in the calendars that these butlers see, by its start, with how far it is believed. As the
+/// house: whoever shows it shows that, too.
+pub(super) async fn all_listed(
+    lease: &mut Lease,
+    butlers: &[&str],
+    window: (Timestamp, Timestamp),
+    limit: i64,
+) -> Result<Vec<Row>, StoreError> {
+    let sql = "SELECT i.event, i.starts_at, i.ends_at, i.shown, i.trust, s.name FROM shared.calendar_instances i
+               JOIN shared.calendar_sources s ON (s.tenant_id, s.id) = (i.tenant_id, i.source)
+               WHERE i.tenant_id = shared.tenant() AND i.starts_at < $3 AND (i.starts_at >= $4 OR i.long)
+                 AND (i.ends_at > $2 OR i.starts_at = i.ends_at AND i.starts_at >= $2)
+                 AND i.source IN (SELECT r.source FROM shared.calendar_readers r
+                                  WHERE r.tenant_id = shared.tenant() AND r.butler = ANY ($1))
+               ORDER BY i.starts_at, i.ends_at, i.event LIMIT $5";
+    let rows = lease.read(sql, &[&butlers, &window.0, &window.1, &month_before(window.0), &limit]).await;
+    rows.map_err(StoreError::query("listing events"))
 }
 
 /// Lays an event out, as it was looked at. As the house.

@@ -256,6 +256,25 @@ impl Household {
         self
     }
 
+    /// Gives a butler this section of a module in the place of the one that it has.
+    pub fn with_module(self, butler: &str, module: &str, section: &str) -> Self {
+        let file = format!("{butler}/butler.toml");
+        let before = std::fs::read_to_string(self.roster().join(&file)).expect("the file");
+        let (own, parts) = (format!("[modules.{module}]"), format!("[modules.{module}."));
+        let mut inside = false;
+        let mut kept = String::new();
+        for line in before.lines() {
+            if line.starts_with('[') {
+                inside = line.starts_with(&own) || line.starts_with(&parts);
+            }
+            if !inside {
+                kept.push_str(line);
+                kept.push('\n');
+            }
+        }
+        self.write(&file, &format!("{kept}\n{}\n", section.trim()))
+    }
+
     /// Adds the next migration of a butler.
     pub fn migration(self, butler: &str, name: &str, sql: &str) -> Self {
         let dir = self.roster().join(butler).join("migrations");

@@ -122,13 +122,11 @@ impl Radicale {
 impl Household {
     /// A butler follows Ada's calendar; `more` goes into its section.
     pub fn with_caldav(self, butler: &str, server: &Radicale, more: &str) -> Self {
-        let file = format!("{butler}/butler.toml");
-        let before = std::fs::read_to_string(self.roster().join(&file)).expect("the file");
         let section = format!(
             "\n[modules.calendar]\nprovider = \"caldav\"\nurl = \"{}\"\nuser = \"ada\"\ncalendars = [\"cal\"]\n\
              own_addresses = [\"ada@example.org\"]\ntime_zone = \"Europe/Berlin\"\n{more}",
             server.server.url
         );
-        self.write(&file, &format!("{before}{section}")).env("BUTLER_CALENDAR_PASSWORD", PASSWORD)
+        self.with_module(butler, "calendar", &section).env("BUTLER_CALENDAR_PASSWORD", PASSWORD)
     }
 }

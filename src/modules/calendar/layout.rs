@@ -1,0 +1,77 @@
+//! When events take place, laid out as rows, so that lists are reads of an index.
+
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use super::sql::{self, Unprojected};
+use calendar::{CalendarError, Object, Status, Window};
+use store::{Lease, StoreError};
+
+/// How far back events are laid out when they are written.
+pub(super) const BACK: SignedDuration = SignedDuration::from_hours(24 * 400);
+
+/// Why an event is not laid out.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum CoverError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Nobody can say when it is.
+    #[error("{0}")]
+    Unreadable(CalendarError),
+    /// It takes place more often than is counted.
+    #[error("{0}")]
+    Endless(CalendarError),
+}
+
+/// How a calendar's events are laid out.
+pub(super) struct Layout<'a> {
+    /// The zone of times without one.
+    pub home: &'a TimeZone,
+    /// How far beyond what is looked at.
+    pub ahead: SignedDuration,
+}
+
+impl Layout<'_> {
+    /// Lays a repeating event out for this time and for what was laid out before.
+    pub async fn cover(
+        &self,
+        lease: &mut Lease,
+        event: &Unprojected,
+        (from, to): (Timestamp, Timestamp),
+    ) -> Result<(), CoverError> {
+        let object = Object::read(&event.row.ics).map_err(CoverError::Unreadable)?;
+        let reach = (from.saturating_sub(BACK).unwrap_or(from), to.saturating_add(self.ahead).unwrap_or(to));
+        // Nothing is taken away under somebody who reads another time just now.
+        let reach = (reach.0.min(event.laid_out.0), reach.1.max(event.laid_out.1));
+        let laid = laid_out(&object, self.home, reach).map(|laid| (reach, laid));
+        let laid = laid.or_else(|_| laid_out(&object, self.home, (from, to)).map(|laid| ((from, to), laid)));
+        let (window, instances) = laid.map_err(CoverError::Endless)?;
+        Ok(sql::project(lease, &event.row, window, &instances).await?)
+    }
+}
+
+/// When an event takes place, as rows.
+pub(super) fn laid_out(
+    object: &Object,
+    home: &TimeZone,
+    (from, to): (Timestamp, Timestamp),
+) -> Result<Value, CalendarError> {
+    let mut rows = Vec::new();
+    for instance in object.instances(Window::new(from, to)?, home)? {
+        let event = &object.events[instance.event];
+        let (start, end) = (instance.start.instant(home)?, instance.end.instant(home)?);
+        let busy = event.busy && event.status != Status::Cancelled;
+        let mut shown = json!({
+            "title": event.title, "start_at": instance.start.shown(home), "end_at": instance.end.shown(home),
+            "all_day": instance.start.is_date(), "location": event.location, "status": event.status,
+            "busy": busy, "recurring": object.repeats(),
+        });
+        if object.repeats() {
+            shown["instance_start_at"] = json!(instance.id.shown(home));
+        }
+        rows.push(json!({"instance": instance.id.shown(home), "starts_at": start.to_string(), "ends_at": end.max(start).to_string(),
+                         "busy": busy, "away": !event.location.trim().is_empty(), "shown": shown}));
+    }
+    Ok(Value::Array(rows))
+}
