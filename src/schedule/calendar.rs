@@ -21,6 +21,14 @@ const MOST_TIMES: usize = 100;
 /// What stands in `calendar_event_id` of a schedule that is an event of its butler's.
 const OWN: &str = "butler";
 
+/// The tools of [`calendar_event_tools`], for who looks at a roster that is not served.
+pub const CALENDAR_EVENT_TOOLS: [&str; 4] = [
+    "calendar_create_butler_event",
+    "calendar_update_butler_event",
+    "calendar_delete_butler_event",
+    "calendar_toggle_butler_event",
+];
+
 /// `calendar_create|update|delete|toggle_butler_event`, for butlers that have a calendar.
 pub fn calendar_event_tools(schedules: &Scheduler) -> Vec<Tool> {
     static DEFS: OnceLock<Vec<Arc<Definition>>> = OnceLock::new();
@@ -57,30 +65,31 @@ fn definitions() -> Vec<Arc<Definition>> {
     fields["event_id"] = id.clone();
     fields["enabled"] = json!({"type": "boolean", "description": "false switches it off"});
     let switched = json!({"event_id": id, "enabled": {"type": "boolean"}});
+    let [create, update, delete, toggle] = CALENDAR_EVENT_TOOLS;
     vec![
         define(
-            "calendar_create_butler_event",
+            create,
             "Put an event of your own into the calendar: at its time you get a session with its prompt.",
             created,
             json!(["title", "prompt"]),
             Meta::write(Effect::Once),
         ),
         define(
-            "calendar_update_butler_event",
+            update,
             "Change an event of your own. Only what is given changes.",
             fields,
             json!(["event_id"]),
             Meta { reads_private: true, ..Meta::write(Effect::Idempotent) },
         ),
         define(
-            "calendar_delete_butler_event",
+            delete,
             "Take an event of your own away.",
             json!({"event_id": switched["event_id"]}),
             json!(["event_id"]),
             Meta { destructive: true, ..Meta::write(Effect::Idempotent) },
         ),
         define(
-            "calendar_toggle_butler_event",
+            toggle,
             "Switch an event of your own on or off.",
             switched,
             json!(["event_id", "enabled"]),

@@ -22,7 +22,7 @@ mod tools;
 mod words;
 
 pub use actor::{Scheduler, SchedulerParts};
-pub use calendar::{butler_events, calendar_event_tools};
+pub use calendar::{CALENDAR_EVENT_TOOLS, butler_events, calendar_event_tools};
 pub use cron::{CronError, CronTimes};
 pub use dispatch::{Begun, Dispatch, Earlier, Ended, Firing, How, Reply};
 pub use due::{Cause, Decision, Due, Plan, STANDS_FOR_IT, due};

@@ -20,6 +20,7 @@ use super::catalog::{Catalog, is_rosters_own};
 use super::contract::Module;
 use config::{self, ButlerConfig, Finding, KeyMistake, Place};
 use scenarios::ReadScenarios;
+use schedule::CALENDAR_EVENT_TOOLS;
 use tools::{ToolFileError, skill_tools};
 
 pub use scenarios::Mentions;
@@ -87,6 +88,9 @@ impl<'a> ButlerContents<'a> {
         let own_tools = by.own_tools;
         let skills = skill_tools(&butler.skills);
         let house = own_tools(butler.name.as_str()).into_iter().map(str::to_owned);
+        // What a butler does at times of its calendar are schedules, whatever module keeps the calendar.
+        let events = butler.modules.contains_key("calendar").then_some(CALENDAR_EVENT_TOOLS);
+        let house = house.chain(events.into_iter().flatten().map(str::to_owned));
         let house = house.chain(skills.iter().map(|tool| tool.def.name.clone())).collect();
         let own: BTreeSet<String> = files::tool_files(&butler.dir).into_iter().map(|(tool, _)| tool).collect();
         let names = butler.modules.keys();

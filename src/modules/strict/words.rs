@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::{ButlerContents, Tools, files, finding};
 use config::{Finding, Place, SHARED_DIR};
+use schedule::CALENDAR_EVENT_TOOLS;
 use store::lexer::{Token, name, tokens};
 use tools::http;
 use tools::sql::{Use, load_dir};
@@ -69,6 +70,7 @@ fn everybodys(known: &ButlerContents<'_>, roster: &Path, tools: &Tools) -> BTree
         all.extend(files::tool_files(&roster.join(&butler)).into_iter().map(|(tool, _)| tool));
     }
     all.extend(super::super::catalog::Catalog::default().declared());
+    all.extend(CALENDAR_EVENT_TOOLS.map(str::to_owned));
     all
 }
 
