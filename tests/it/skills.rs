@@ -93,8 +93,10 @@ async fn nothing_but_a_butler_s_own_skills_can_be_read() {
     assert_eq!(
         names,
         [
+            "appointments",
             "butler-memory",
             "butler-notifications",
+            "calendar",
             "health-check-in",
             "looking-back",
             "measurements",
@@ -106,7 +108,7 @@ async fn nothing_but_a_butler_s_own_skills_can_be_read() {
             "weighing"
         ]
     );
-    assert_eq!(listed[7]["files"], json!(["cron.md"]));
+    assert_eq!(listed[9]["files"], json!(["cron.md"]));
     let read = health.ok("skill_read", json!({"name": "recurring-work", "file": "./cron.md"})).await;
     assert!(read["text"].as_str().is_some_and(|t| t.contains("30 7 * * *")), "{read}");
     let refused = async |arguments: Value| {
@@ -120,7 +122,7 @@ async fn nothing_but_a_butler_s_own_skills_can_be_read() {
     };
     for name in ["packing", "hidden", "../travel/skills/packing", "shared/skills/hidden"] {
         let sentence = refused(json!({"name": name})).await;
-        assert!(sentence.ends_with("there are: butler-memory, butler-notifications, health-check-in, looking-back, measurements, medications, memory-taxonomy, recurring-work, trend-interpreter, weekly-health-summary, weighing."), "{sentence}");
+        assert!(sentence.ends_with("there are: appointments, butler-memory, butler-notifications, calendar, health-check-in, looking-back, measurements, medications, memory-taxonomy, recurring-work, trend-interpreter, weekly-health-summary, weighing."), "{sentence}");
     }
     for file in [
         "../measurements/SKILL.md",
@@ -190,7 +192,7 @@ async fn a_broken_skill_parks_its_butler_alone_and_check_says_where() {
     let told =
         "finance/butler.toml:5: butler.shared_skills: found \"looking-bakc\", which is not there, expected a skill";
     assert!(
-        out.contains(told) && out.contains("shared/skills: butler-memory, butler-notifications, looking-back"),
+        out.contains(told) && out.contains("shared/skills: butler-memory, butler-notifications, calendar, looking-back"),
         "{out}"
     );
     let daemon = household.start().await;
