@@ -192,7 +192,8 @@ async fn a_broken_skill_parks_its_butler_alone_and_check_says_where() {
     let told =
         "finance/butler.toml:5: butler.shared_skills: found \"looking-bakc\", which is not there, expected a skill";
     assert!(
-        out.contains(told) && out.contains("shared/skills: butler-memory, butler-notifications, calendar, looking-back"),
+        out.contains(told)
+            && out.contains("shared/skills: butler-memory, butler-notifications, calendar, looking-back"),
         "{out}"
     );
     let daemon = household.start().await;
