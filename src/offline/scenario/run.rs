@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::Serialize;
+use serde_json::json;
 
 use super::error::ScenarioError;
 use super::evidence::{Coverage, unproven};
@@ -114,6 +115,10 @@ fn prepare(household: &mut Household) {
         household.config.owner.time_zone = zone;
     }
     for butler in &mut household.butlers {
+        // Nor is a server's calendar read or written: they are those of the scratch household.
+        if let Some(calendar) = butler.modules.get_mut("calendar") {
+            *calendar = json!({"provider": "local"});
+        }
         // A clock that jumps would set them all off.
         butler.schedules.clear();
         // No session is started here, so that no variable of one is needed.
