@@ -5,6 +5,8 @@
 
 #[path = "../bot_api/mod.rs"]
 mod bot_api;
+#[path = "../google/mod.rs"]
+mod google;
 mod leaks;
 #[path = "../routing/mod.rs"]
 mod routing_score;
