@@ -67,6 +67,15 @@ impl Client {
         Ok(Self { base, host, tokens, http })
     }
 
+    /// Whether a service may be at this address.
+    ///
+    /// # Errors
+    ///
+    /// [`GoogleError::Address`] says what is wrong with it.
+    pub fn check(url: &str) -> Result<(), GoogleError> {
+        check(url).map(|_| ())
+    }
+
     /// The server's name.
     pub fn host(&self) -> &str {
         &self.host

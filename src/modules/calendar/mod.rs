@@ -11,6 +11,7 @@ mod caldav;
 mod conflicts;
 mod definitions;
 mod following;
+mod google;
 mod layout;
 mod provider;
 mod reads;
@@ -36,7 +37,8 @@ use book::Book;
 use caldav::CaldavAccount;
 use config::{KeyMistake, Section};
 use following::Following;
-use provider::CalendarProvider as _;
+use google::GoogleAccount;
+use provider::CalendarProvider;
 use settings::{Provider, Settings, read};
 
 const NAME: &str = "calendar";
@@ -66,11 +68,25 @@ struct CalendarModule {
 
 impl CalendarModule {
     /// The account that is followed; `None`: the calendars are the household's own.
-    fn account(&self, cx: &ModuleContext) -> Result<Option<CaldavAccount>, ModuleError> {
+    fn account(&self, cx: &ModuleContext) -> Result<Option<Account>, ModuleError> {
         match self.settings.provider {
-            Provider::Caldav => CaldavAccount::new(&self.settings, cx).map(Some),
-            Provider::Local | Provider::Google => Ok(None),
+            Provider::Caldav => CaldavAccount::new(&self.settings, cx).map(Account::new).map(Some),
+            Provider::Google => GoogleAccount::new(&self.settings, cx).map(Account::new).map(Some),
+            Provider::Local => Ok(None),
         }
+    }
+}
+
+/// What is followed, as the sync sees it and as who tries it does.
+struct Account {
+    provider: Arc<dyn CalendarProvider>,
+    trial: Arc<dyn AccountTrial>,
+}
+
+impl Account {
+    fn new<A: CalendarProvider + AccountTrial + 'static>(account: A) -> Self {
+        let account = Arc::new(account);
+        Self { provider: account.clone(), trial: account }
     }
 }
 
@@ -80,15 +96,18 @@ impl Module for CalendarModule {
         Ok(Manifest { tools: definitions::NAMES.map(str::to_owned).into(), ..Manifest::default() })
     }
     fn credentials(&self) -> Vec<Credential> {
-        let password = || Credential {
-            name: self.settings.password.clone(),
-            token_env: self.settings.token_env.clone(),
-            required: true,
+        let named = |name: &str| {
+            let (name, token_env) = (name.to_owned(), self.settings.token_env.clone());
+            vec![Credential { name, token_env, required: true }]
         };
-        (self.settings.provider == Provider::Caldav).then(password).into_iter().collect()
+        match self.settings.provider {
+            Provider::Local => Vec::new(),
+            Provider::Caldav => named(&self.settings.password),
+            Provider::Google => named(&self.settings.grant),
+        }
     }
     async fn start(&self, cx: &ModuleContext) -> Result<(), ModuleError> {
-        let account = self.account(cx)?.map(|account| account.account().to_owned());
+        let account = self.account(cx)?.map(|account| account.provider.account().to_owned());
         let book = Book::new(cx, &self.settings, account).map_err(ModuleError::new)?;
         // At once, so that a butler whose settings name a calendar no longer stops seeing it.
         book.open(&base::TenantId::owner()).await.map_err(ModuleError::new)?;
@@ -99,8 +118,7 @@ impl Module for CalendarModule {
         self.book.get().map_or_else(|| Ok(Vec::new()), definitions::tools)
     }
     fn accounts(&self, cx: &ModuleContext) -> Vec<Arc<dyn AccountTrial>> {
-        let own = |account| Arc::new(account) as Arc<dyn AccountTrial>;
-        self.account(cx).ok().flatten().map(own).into_iter().collect()
+        self.account(cx).ok().flatten().map(|account| account.trial).into_iter().collect()
     }
     fn tasks(&self, cx: &ModuleContext) -> Vec<BackgroundTask> {
         let (Some(book), Ok(Some(account))) = (self.book.get(), self.account(cx)) else { return Vec::new() };
@@ -109,7 +127,7 @@ impl Module for CalendarModule {
             own => own.to_vec(),
         };
         let every = Duration::from_secs(u64::from(self.settings.sync.interval_minutes) * 60);
-        let work = Arc::new(Following::new(book, Arc::new(account), cx, (own, every)));
+        let work = Arc::new(Following::new(book, account.provider, cx, (own, every)));
         vec![BackgroundTask { name: "sync", kind: TaskKind::Loop, work }]
     }
 }

@@ -73,17 +73,20 @@ pub(super) struct Sync {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[schemars(transform = config::keys::<Self>)]
 pub(super) struct Settings {
-    /// Where calendars are kept: `local` is the household's own database, `caldav` a server that is followed in both
-    /// directions. `google` is not built yet.
+    /// Where calendars are kept: `local` is the household's own database; `caldav`, a server, and `google`, an account at
+    /// Google, are followed in both directions.
     #[schemars(extend("default" = "local"))]
     pub provider: Provider,
-    /// The server's address, as its owner gives it for calendars; `https`, or this machine.
+    /// The server's address, as its owner gives it for calendars; `https`, or this machine. With `google`, leave it out.
     pub url: Option<String>,
-    /// The name to log in with.
+    /// The name to log in with; with `google`, the account's address.
     pub user: Option<String>,
     /// The credential that holds the password; many providers want a password that is made for one program.
     #[schemars(extend("format" = "credential", "default" = "BUTLER_CALENDAR_PASSWORD"))]
     pub password: String,
+    /// With `google`, the credential that holds the access that the owner gave by `butlerd connect google`.
+    #[schemars(extend("format" = "credential", "default" = "BUTLER_GOOGLE_GRANT"))]
+    pub grant: String,
     /// The environment variable that is asked where no such secret is stored; if not set, the one of the same name.
     #[schemars(extend("format" = "credential"))]
     pub token_env: Option<String>,
@@ -129,14 +132,20 @@ pub(super) fn read(config: &Value) -> Result<Settings, Vec<KeyMistake>> {
                 if settings.user.as_deref().is_none_or(|user| user.trim().is_empty() || user.contains(':')) {
                     mistake("user", "found none that can log in", "the name to log in with at the server");
                 }
-                if let Some(other) = settings.private.iter().find(|name| !settings.calendars.contains(name)) {
-                    mistake("private", &format!("found `{other}`"), "names that stand in calendars, too");
-                }
             }
             Provider::Google => {
-                let found = "found a provider that this build does not have yet";
-                mistake("provider", found, "`local`, or `caldav` with url and user");
+                let client = |url: &str| ::google::Client::check(url).err();
+                if let Some(e) = settings.url.as_deref().and_then(client) {
+                    mistake("url", &e.to_string(), "no url, which means Google itself");
+                }
+                if settings.user.as_deref().is_none_or(|user| !user.contains('@')) {
+                    mistake("user", "found no address", "the account's address, such as ada@gmail.com");
+                }
             }
+        }
+        let outside = |name: &&String| !settings.calendars.contains(name);
+        if let Some(other) = settings.private.iter().find(outside).filter(|_| settings.provider != Provider::Local) {
+            mistake("private", &format!("found `{other}`"), "names that stand in calendars, too");
         }
         if let Some(zone) = &settings.time_zone
             && calendar::Zone::named(zone).is_err()
@@ -162,11 +171,19 @@ mod tests {
     }
 
     #[test]
-    fn a_provider_that_is_not_built_is_refused() {
+    fn each_provider_has_its_settings() {
         assert_eq!(check(json!({"provider": "local"})), Vec::<String>::new());
         assert_eq!(check(json!({"conflicts": {"policy": "fail"}, "sync": {"window": "90d"}})), Vec::<String>::new());
-        let wrong = check(json!({"provider": "google"}));
-        assert!(wrong.len() == 1 && wrong[0].contains("does not have yet"), "{wrong:?}");
+        let right =
+            json!({"provider": "google", "user": "ada@example.org", "calendars": ["Home"], "private": ["Home"]});
+        assert_eq!(check(right.clone()), Vec::<String>::new());
+        for (key, value) in
+            [("user", json!("ada")), ("url", json!("http://www.googleapis.com")), ("private", json!(["Work"]))]
+        {
+            let mut wrong = right.clone();
+            wrong[key] = value;
+            assert_eq!(check(wrong).len(), 1, "{key}");
+        }
         assert!(!check(json!({"time_zone": "Nowhere/Land"})).is_empty());
         assert!(!check(json!({"calendars": ["a", "a"]})).is_empty());
         assert!(!check(json!({"provider": "local", "url": "https://x"})).is_empty());
