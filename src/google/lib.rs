@@ -9,6 +9,9 @@ pub mod calendar;
 mod client;
 mod error;
 
+#[cfg(test)]
+mod tests;
+
 pub use client::{AccessToken, Client, Query, TokenError};
 pub use error::GoogleError;
 pub use reqwest::Method;

@@ -3,6 +3,7 @@
 
 #![allow(dead_code, reason = "each program that takes this file in uses a part of it")]
 
+pub mod calendar;
 pub mod discovery;
 #[path = "../bot_api/request.rs"]
 mod request;

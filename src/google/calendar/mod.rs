@@ -8,6 +8,8 @@
 
 mod collection;
 mod fields;
+#[cfg(test)]
+pub(crate) mod forms;
 mod parts;
 mod text;
 mod times;

@@ -1,0 +1,4 @@
+mod calendar;
+mod forms;
+#[path = "../../../tests/google/mod.rs"]
+mod stand_in;
