@@ -204,7 +204,7 @@ impl Collection {
         let other_rules = had.rules != wanted.main.rules;
         let recurrence = (other_rules || kept.len() != own_except.len()).then_some(kept.as_slice());
         let patch = wanted.main.patch(&had, &parts.main, recurrence);
-        let moved = other_rules || patch.contains_key("start");
+        let moved = recurrence.is_some() || patch.contains_key("start");
         let mut main = parts.main.clone();
         if !patch.is_empty() {
             main = self.patch(&parts.main, patch).await?;
