@@ -19,7 +19,7 @@ pub async fn titles(butler: &Mcp) -> Vec<String> {
 }
 
 /// The id of the event of this title.
-async fn id_of(butler: &Mcp, title: &str) -> Value {
+pub async fn id_of(butler: &Mcp, title: &str) -> Value {
     let window = json!({"start_at": "2027-01-01", "end_at": "2028-01-01", "limit": 500});
     let listed = butler.ok("calendar_list_events", window).await;
     let found = listed["events"].as_array().and_then(|all| all.iter().find(|event| event["title"] == title));
