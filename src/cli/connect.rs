@@ -1,5 +1,7 @@
 //! `butlerd connect`
 
+mod account;
+mod dav;
 mod email;
 mod oauth;
 
@@ -32,6 +34,10 @@ pub enum Connect {
     Telegram(TelegramArgs),
     /// Connect a mailbox: try its password at both servers, find out who checks senders there, and write the settings
     Email(email::EmailArgs),
+    /// Connect calendars at a CalDAV server: try the account, choose among what it has, and write the settings
+    Caldav(dav::CaldavArgs),
+    /// Connect an address book at a CardDAV server: try the account, choose among what it has, and write the settings
+    Carddav(dav::CarddavArgs),
     /// Connect a mailbox at Google, by access that you give in a browser
     Google(oauth::OauthArgs),
     /// Connect a mailbox at Microsoft, by access that you give in a browser
@@ -58,6 +64,16 @@ pub fn run(place: Place, what: Connect) -> Outcome {
         Connect::Microsoft(how) => return by_oauth(place, Whose::Microsoft, how, Vec::new()),
         Connect::Oidc(oauth::OidcArgs { issuer, how, scopes }) => {
             return by_oauth(place, Whose::Issuer(issuer), how, scopes);
+        }
+        Connect::Caldav(args) => {
+            let settings = settings_of(&place);
+            let asked = dav::ask_caldav(args, &settings)?;
+            return place.call(|caller| dav::connect(caller, asked, settings));
+        }
+        Connect::Carddav(args) => {
+            let settings = settings_of(&place);
+            let asked = dav::ask_carddav(args, &settings)?;
+            return place.call(|caller| dav::connect(caller, asked, settings));
         }
         Connect::Email(args) => {
             let settings = settings_of(&place);

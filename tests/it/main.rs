@@ -45,6 +45,7 @@ mod classify;
 mod claude_code;
 mod clients;
 mod command_line;
+mod connect_accounts;
 mod connectors;
 mod contacts;
 mod conversation;

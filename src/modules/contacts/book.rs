@@ -1,5 +1,9 @@
 //! An address book, wherever it is, as the other side of a sync.
 
+use std::path::Path;
+
+use tokio::task::spawn_blocking;
+
 use base::crash;
 use dav::sync::{Changes, Fetched, PushError, Remote, Stored};
 use dav::{Client, Collection, Credentials, DavError, Kind};
@@ -17,7 +21,33 @@ pub(super) enum Book {
     Files(Files),
 }
 
+/// Does work on files where it keeps nothing else waiting: they may be large, and their disk slow.
+async fn on<T: Send + 'static>(files: &Files, work: impl FnOnce(Files) -> T + Send + 'static) -> Result<T, BookError> {
+    let files = files.clone();
+    let done = spawn_blocking(move || work(files)).await;
+    done.map_err(|e| BookError::Files(format!("the files can't be read or written ({e}); look into the log")))
+}
+
+/// As [`on`], for what may be refused.
+async fn writing<T: Send + 'static>(
+    files: &Files,
+    work: impl FnOnce(Files) -> Result<T, PushError<BookError>> + Send + 'static,
+) -> Result<T, PushError<BookError>> {
+    on(files, work).await.map_err(PushError::Failed)?
+}
+
 impl Book {
+    /// A file or a directory of vCards.
+    ///
+    /// # Errors
+    ///
+    /// Why it can't be read.
+    pub async fn in_files(path: &Path) -> Result<Self, BookError> {
+        let files = Files::new(path);
+        on(&files, |files| files.changes()).await??;
+        Ok(Self::Files(files))
+    }
+
     /// Finds the address book of an account: the one that is named, or the only one.
     ///
     /// # Errors
@@ -66,14 +96,17 @@ impl Remote for Book {
     async fn changes(&self, since: Option<&str>) -> Result<Changes, BookError> {
         match self {
             Self::Dav { collection, .. } => Ok(collection.changes(since).await?),
-            Self::Files(files) => files.changes(),
+            Self::Files(files) => on(files, |files| files.changes()).await?,
         }
     }
 
     async fn fetch(&self, hrefs: &[String]) -> Result<Vec<Fetched>, BookError> {
         match self {
             Self::Dav { collection, .. } => Ok(collection.fetch(hrefs).await?),
-            Self::Files(files) => files.fetch(hrefs),
+            Self::Files(files) => {
+                let hrefs = hrefs.to_vec();
+                on(files, move |files| files.fetch(&hrefs)).await?
+            }
         }
     }
 
@@ -88,7 +121,10 @@ impl Remote for Book {
         crash::point("contacts.sending");
         let stored = match self {
             Self::Dav { collection, .. } => collection.create(href, bytes).await.map_err(of_dav),
-            Self::Files(files) => files.create(href, bytes),
+            Self::Files(files) => {
+                let (href, bytes) = (href.to_owned(), bytes.to_vec());
+                writing(files, move |files| files.create(&href, &bytes)).await
+            }
         };
         crash::point("contacts.sent");
         stored
@@ -98,7 +134,10 @@ impl Remote for Book {
         crash::point("contacts.sending");
         let stored = match self {
             Self::Dav { collection, .. } => collection.update(href, etag, bytes).await.map_err(of_dav),
-            Self::Files(files) => files.update(href, etag, bytes),
+            Self::Files(files) => {
+                let (href, etag, bytes) = (href.to_owned(), etag.to_owned(), bytes.to_vec());
+                writing(files, move |files| files.update(&href, &etag, &bytes)).await
+            }
         };
         crash::point("contacts.sent");
         stored
@@ -107,7 +146,10 @@ impl Remote for Book {
     async fn delete(&self, href: &str, etag: &str) -> Result<(), PushError<BookError>> {
         match self {
             Self::Dav { collection, .. } => collection.delete(href, etag).await.map_err(of_dav),
-            Self::Files(files) => files.delete(href, etag),
+            Self::Files(files) => {
+                let (href, etag) = (href.to_owned(), etag.to_owned());
+                writing(files, move |files| files.delete(&href, &etag)).await
+            }
         }
     }
 }

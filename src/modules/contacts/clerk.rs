@@ -9,7 +9,6 @@ use uuid::Uuid;
 
 use super::book::Book;
 use super::error::BookError;
-use super::files::Files;
 use super::people::Id;
 use super::settings::{Provider, Settings};
 use super::sql;
@@ -113,9 +112,7 @@ impl Clerk {
             Provider::Google => Err(BookError::Which("Google contacts are not built yet".to_owned())),
             Provider::Vcard => {
                 let path = self.settings.path.as_deref().ok_or_else(|| missing("path"))?;
-                let files = Files::new(path);
-                files.changes()?;
-                Ok(Book::Files(files))
+                Book::in_files(path).await
             }
             Provider::Carddav => {
                 let user = self.settings.user.clone().ok_or_else(|| missing("user"))?;

@@ -17,7 +17,8 @@ use super::error::BookError;
 const MOST_FILES: usize = 20_000;
 const LARGEST: u64 = 64 << 20;
 
-/// A file or a directory of vCards.
+/// A file or a directory of vCards. All but [`Files::new_href`] reads or writes files, and may take long.
+#[derive(Clone)]
 pub(super) struct Files {
     path: PathBuf,
 }

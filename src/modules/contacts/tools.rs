@@ -92,7 +92,9 @@ async fn sources(call: &ToolCall, clerk: &Clerk, butler: &str) -> Result<Vec<Val
 }
 
 async fn sync_now(call: ToolCall, clerk: Arc<Clerk>, butler: Arc<str>) -> Result<Value, ToolError> {
-    if sources(&call, &clerk, &butler).await?.is_empty() {
+    // The row of this address book, whatever other rows name the butler.
+    let own = |all: Vec<Value>| all.into_iter().find(|source| source["source_id"] == clerk.source.to_string());
+    if own(sources(&call, &clerk, &butler).await?).is_none() {
         let why = format!("No such address book; this butler's is {}.", clerk.account);
         return Err(ToolError::refused("not_found", why));
     }
@@ -109,7 +111,7 @@ async fn sync_now(call: ToolCall, clerk: Arc<Clerk>, butler: Arc<str>) -> Result
         Ran::Later(why) => ("later", Some(why)),
         Ran::Owner(why) => ("needs_owner", Some(why)),
     };
-    let source = sources(&call, &clerk, &butler).await?.into_iter().next().unwrap_or_default();
+    let source = own(sources(&call, &clerk, &butler).await?).unwrap_or_default();
     Ok(json!({"status": status, "error": error, "source": source}))
 }
 

@@ -3,6 +3,7 @@
 //! What never happens here: a file written over that is there; half a butler's directory; a key in a command line, or
 //! in a file that others can read.
 
+mod account;
 mod butler;
 mod connect;
 mod hidden;
@@ -13,6 +14,7 @@ mod shipped;
 mod start;
 mod tool;
 
+pub use account::{AccountKey, AccountPlace, Follower, WrittenAccount, followed, place_account, write_account};
 pub use butler::{NewButler, new_butler};
 pub use connect::{
     KnownMailbox, MAILBOX_PASSWORD, MailboxSettings, connect_email, connect_telegram, mailboxes, owners_identity,

@@ -162,6 +162,6 @@ pub(super) fn append(file: &Path, before: &str, text: &str) -> io::Result<()> {
 }
 
 /// Takes back what was appended.
-fn shorten(file: &Path, before: &str) -> io::Result<()> {
+pub(super) fn shorten(file: &Path, before: &str) -> io::Result<()> {
     fs::OpenOptions::new().write(true).open(file)?.set_len(before.len() as u64)
 }
