@@ -3,6 +3,7 @@
 mod account;
 mod dav;
 mod email;
+mod google;
 mod oauth;
 
 use std::time::Duration;
@@ -38,8 +39,8 @@ pub enum Connect {
     Caldav(dav::CaldavArgs),
     /// Connect an address book at a CardDAV server: try the account, choose among what it has, and write the settings
     Carddav(dav::CarddavArgs),
-    /// Connect a mailbox at Google, by access that you give in a browser
-    Google(oauth::OauthArgs),
+    /// Connect a mailbox at Google, or with --calendar and --contacts what these name, by access that you give in a browser
+    Google(google::GoogleArgs),
     /// Connect a mailbox at Microsoft, by access that you give in a browser
     Microsoft(oauth::OauthArgs),
     /// Connect a mailbox at another provider of OpenID Connect, by access that you give in a browser
@@ -60,7 +61,14 @@ pub struct TelegramArgs {
 pub fn run(place: Place, what: Connect) -> Outcome {
     let args = match what {
         Connect::Telegram(args) => args,
-        Connect::Google(how) => return by_oauth(place, Whose::Google, how, Vec::new()),
+        Connect::Google(args) if args.is_mailbox() => {
+            return by_oauth(place, Whose::Google, args.mailbox()?, Vec::new());
+        }
+        Connect::Google(args) => {
+            let settings = settings_of(&place);
+            let asked = google::ask(&place.out, args, &settings)?;
+            return place.call(|caller| google::connect(caller, asked, settings));
+        }
         Connect::Microsoft(how) => return by_oauth(place, Whose::Microsoft, how, Vec::new()),
         Connect::Oidc(oauth::OidcArgs { issuer, how, scopes }) => {
             return by_oauth(place, Whose::Issuer(issuer), how, scopes);

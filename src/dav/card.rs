@@ -6,7 +6,7 @@ use base::text::plain_identity;
 use crate::lines::{Line, folded};
 
 /// Schemes of messengers' addresses, by the channel that the house has for them.
-const MESSENGERS: [(&str, &str); 4] =
+pub const MESSENGERS: [(&str, &str); 4] =
     [("telegram", "tg:"), ("whatsapp", "whatsapp:"), ("signal", "sgnl:"), ("matrix", "matrix:")];
 
 /// How somebody is reached, in the one form that equal identities have.
@@ -242,7 +242,7 @@ fn label(line: &Line) -> bool {
 }
 
 /// At semicolons that nothing escapes or quotes.
-fn split(text: &str) -> Vec<&str> {
+pub fn split(text: &str) -> Vec<&str> {
     let (mut parts, mut start, mut escape, mut quoted) = (Vec::new(), 0, false, false);
     for (at, c) in text.char_indices() {
         match c {
@@ -260,7 +260,8 @@ fn split(text: &str) -> Vec<&str> {
     parts
 }
 
-fn unescaped(text: &str) -> String {
+/// A value as people read it.
+pub fn unescaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars();
     while let Some(c) = chars.next() {
@@ -276,7 +277,8 @@ fn unescaped(text: &str) -> String {
     out
 }
 
-fn escaped(text: &str) -> String {
+/// A text as a value: on one line, and one value.
+pub fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

@@ -23,4 +23,4 @@ pub use collection::{Collection, Kind};
 pub use discover::{Client, CollectionInfo};
 pub use error::DavError;
 pub use http::Credentials;
-pub use lines::uid;
+pub use lines::{Line, folded, uid};

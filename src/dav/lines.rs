@@ -2,7 +2,7 @@
 
 /// A logical line: what folding made several of is one.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Line<'a> {
+pub struct Line<'a> {
     /// Its bytes as they stand, with folds and line end.
     pub raw: &'a [u8],
     /// Unfolded, without its end.
@@ -86,7 +86,7 @@ fn colon(text: &str) -> Option<usize> {
 }
 
 /// A line of these formats as bytes: folded after 75 octets, never within a character.
-pub(crate) fn folded(text: &str) -> Vec<u8> {
+pub fn folded(text: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len() + text.len() / 32 + 2);
     let mut width = 0;
     for c in text.chars() {

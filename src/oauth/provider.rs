@@ -71,7 +71,12 @@ impl Provider {
     ///
     /// Source: <https://developers.google.com/identity/protocols/oauth2/native-app>.
     pub fn google(client: Client) -> Self {
-        let scopes = ["https://mail.google.com/", "openid", "email"].map(str::to_owned).to_vec();
+        Self::google_for(client, &["https://mail.google.com/"])
+    }
+
+    /// At Google, what these scopes open and nothing else, besides whose account it is.
+    pub fn google_for(client: Client, scopes: &[&str]) -> Self {
+        let scopes = scopes.iter().chain(&["openid", "email"]).map(|scope| (*scope).to_owned()).collect();
         let about = About {
             issuer: "https://accounts.google.com".to_owned(),
             authorization: "https://accounts.google.com/o/oauth2/v2/auth".to_owned(),
@@ -255,6 +260,8 @@ mod tests {
         let want = "https://accounts.google.com/o/oauth2/v2/auth?scope=https%3A%2F%2Fmail.google.com%2F+openid+email\
                     &access_type=offline&prompt=consent";
         assert_eq!(url, want);
+        let contacts = Provider::google_for(client(), &["https://www.googleapis.com/auth/contacts"]);
+        assert_eq!(contacts.scopes(), ["https://www.googleapis.com/auth/contacts", "openid", "email"]);
         assert!(google.is_issuer("https://accounts.google.com") && google.is_issuer("accounts.google.com"));
         assert!(!google.is_issuer("https://accounts.google.com.evil.example"));
         let microsoft = Provider::microsoft(client());

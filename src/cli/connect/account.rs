@@ -190,7 +190,9 @@ pub(super) fn told(out: &Out, place: &AccountPlace, new: bool) {
     let file = place.file.display();
     match new {
         true => good(out, &format!("written for the butler {}: {file}", place.butler)),
-        false => out.aside(&format!("The settings of {} were there already and stay as they are: {file}", place.butler)),
+        false => {
+            out.aside(&format!("The settings of {} were there already and stay as they are: {file}", place.butler))
+        }
     }
 }
 

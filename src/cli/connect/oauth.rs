@@ -31,7 +31,7 @@ pub(super) enum Whose {
 #[derive(Debug, Args)]
 pub struct OauthArgs {
     #[command(flatten)]
-    mailbox: EmailArgs,
+    pub(super) mailbox: EmailArgs,
     /// The id of the client that you made at the provider; without it you are asked
     #[arg(long, value_name = "ID")]
     client: Option<String>,
@@ -59,8 +59,8 @@ pub struct OidcArgs {
 pub(super) struct Plan {
     whose: Whose,
     scopes: Vec<String>,
-    how: OauthArgs,
-    client: Client,
+    pub how: OauthArgs,
+    pub client: Client,
 }
 
 impl Whose {
@@ -117,7 +117,27 @@ pub(super) fn ask(out: &super::Out, whose: Whose, how: OauthArgs, scopes: Vec<St
     Ok(Plan { whose, scopes, how, client: Client { id: id.trim().to_owned(), secret } })
 }
 
-fn failed(why: &impl std::fmt::Display) -> Problem {
+/// Has the owner give access, by whatever way was asked for.
+pub(super) async fn given(
+    out: &super::Out,
+    mut provider: Provider,
+    how: &OauthArgs,
+) -> Result<(Provider, Tokens), Problem> {
+    if let Some(address) = how.mailbox.address() {
+        // Whoever is logged in with several accounts gives access to the right one.
+        provider = provider.with_parameter("login_hint", address);
+    }
+    let tokens = match (how.device, how.paste) {
+        (true, _) => by_device(out, &provider).await,
+        (false, true) => pasted(out, &provider).await?,
+        (false, false) => by_browser(out, &provider).await,
+    };
+    let tokens = tokens.map_err(|e| failed(&e))?;
+    good(out, &format!("{} gave access", provider.host()));
+    Ok((provider, tokens))
+}
+
+pub(super) fn failed(why: &impl std::fmt::Display) -> Problem {
     Problem::new(FAILED, "not_connected", format!("Nothing was changed: {why}."), "")
 }
 
@@ -127,19 +147,9 @@ pub(super) async fn connect(
     settings: (Overrides, Environment),
 ) -> Outcome {
     let out = &caller.out;
-    let OauthArgs { mailbox, paste, device, .. } = how;
-    let mut provider = whose.provider(client, &scopes).await.map_err(|e| failed(&e))?;
-    if let Some(address) = mailbox.address() {
-        // Whoever is logged in with several accounts gives access to the right one.
-        provider = provider.with_parameter("login_hint", address);
-    }
-    let tokens = match (device, paste) {
-        (true, _) => by_device(out, &provider).await,
-        (false, true) => pasted(out, &provider).await?,
-        (false, false) => by_browser(out, &provider).await,
-    };
-    let tokens = tokens.map_err(|e| failed(&e))?;
-    good(out, &format!("{} gave access", provider.host()));
+    let provider = whose.provider(client, &scopes).await.map_err(|e| failed(&e))?;
+    let (provider, tokens) = given(out, provider, &how).await?;
+    let mailbox = how.mailbox;
     let address = mailbox.asked_address(tokens.email.clone())?;
     let mut command = format!("{} {address}{}", whose.command(), mailbox.flags());
     if matches!(whose, Whose::Issuer(_)) {

@@ -6,7 +6,8 @@ use tokio::task::spawn_blocking;
 
 use base::crash;
 use dav::sync::{Changes, Fetched, PushError, Remote, Stored};
-use dav::{Client, Collection, Credentials, DavError, Kind};
+use dav::{Client, Collection, Credentials, Kind};
+use google::people::Contacts;
 
 use super::error::BookError;
 use super::files::Files;
@@ -18,6 +19,8 @@ pub(super) enum Book {
         collection: Collection,
         read_only: bool,
     },
+    /// The contacts of an account at Google.
+    Google(Contacts),
     Files(Files),
 }
 
@@ -46,6 +49,17 @@ impl Book {
         let files = Files::new(path);
         on(&files, |files| files.changes()).await??;
         Ok(Self::Files(files))
+    }
+
+    /// Of an account at Google.
+    ///
+    /// # Errors
+    ///
+    /// Why it can't be read.
+    pub async fn at_google(client: google::Client) -> Result<Self, BookError> {
+        let contacts = Contacts::new(client);
+        contacts.attempt().await?;
+        Ok(Self::Google(contacts))
     }
 
     /// Finds the address book of an account: the one that is named, or the only one.
@@ -80,13 +94,14 @@ impl Book {
     }
 }
 
-fn of_dav(e: PushError<DavError>) -> PushError<BookError> {
+/// The same of an address book's own error.
+fn own<E: Into<BookError>>(e: PushError<E>) -> PushError<BookError> {
     match e {
         PushError::Changed => PushError::Changed,
         PushError::Missing => PushError::Missing,
         PushError::SameUid => PushError::SameUid,
         PushError::Refused(why) => PushError::Refused(why),
-        PushError::Failed(e) => PushError::Failed(BookError::Dav(e)),
+        PushError::Failed(e) => PushError::Failed(e.into()),
     }
 }
 
@@ -96,6 +111,7 @@ impl Remote for Book {
     async fn changes(&self, since: Option<&str>) -> Result<Changes, BookError> {
         match self {
             Self::Dav { collection, .. } => Ok(collection.changes(since).await?),
+            Self::Google(contacts) => Ok(contacts.changes(since).await?),
             Self::Files(files) => on(files, |files| files.changes()).await?,
         }
     }
@@ -103,6 +119,7 @@ impl Remote for Book {
     async fn fetch(&self, hrefs: &[String]) -> Result<Vec<Fetched>, BookError> {
         match self {
             Self::Dav { collection, .. } => Ok(collection.fetch(hrefs).await?),
+            Self::Google(contacts) => Ok(contacts.fetch(hrefs).await?),
             Self::Files(files) => {
                 let hrefs = hrefs.to_vec();
                 on(files, move |files| files.fetch(&hrefs)).await?
@@ -113,6 +130,7 @@ impl Remote for Book {
     fn new_href(&self, name: &str) -> Option<String> {
         match self {
             Self::Dav { collection, .. } => collection.new_href(name),
+            Self::Google(contacts) => contacts.new_href(name),
             Self::Files(files) => Some(files.new_href(name)),
         }
     }
@@ -120,7 +138,8 @@ impl Remote for Book {
     async fn create(&self, href: &str, bytes: &[u8]) -> Result<Stored, PushError<BookError>> {
         crash::point("contacts.sending");
         let stored = match self {
-            Self::Dav { collection, .. } => collection.create(href, bytes).await.map_err(of_dav),
+            Self::Dav { collection, .. } => collection.create(href, bytes).await.map_err(own),
+            Self::Google(contacts) => contacts.create(href, bytes).await.map_err(own),
             Self::Files(files) => {
                 let (href, bytes) = (href.to_owned(), bytes.to_vec());
                 writing(files, move |files| files.create(&href, &bytes)).await
@@ -133,7 +152,8 @@ impl Remote for Book {
     async fn update(&self, href: &str, etag: &str, bytes: &[u8]) -> Result<Stored, PushError<BookError>> {
         crash::point("contacts.sending");
         let stored = match self {
-            Self::Dav { collection, .. } => collection.update(href, etag, bytes).await.map_err(of_dav),
+            Self::Dav { collection, .. } => collection.update(href, etag, bytes).await.map_err(own),
+            Self::Google(contacts) => contacts.update(href, etag, bytes).await.map_err(own),
             Self::Files(files) => {
                 let (href, etag, bytes) = (href.to_owned(), etag.to_owned(), bytes.to_vec());
                 writing(files, move |files| files.update(&href, &etag, &bytes)).await
@@ -145,7 +165,8 @@ impl Remote for Book {
 
     async fn delete(&self, href: &str, etag: &str) -> Result<(), PushError<BookError>> {
         match self {
-            Self::Dav { collection, .. } => collection.delete(href, etag).await.map_err(of_dav),
+            Self::Dav { collection, .. } => collection.delete(href, etag).await.map_err(own),
+            Self::Google(contacts) => contacts.delete(href, etag).await.map_err(own),
             Self::Files(files) => {
                 let (href, etag) = (href.to_owned(), etag.to_owned());
                 writing(files, move |files| files.delete(&href, &etag)).await

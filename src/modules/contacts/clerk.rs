@@ -13,10 +13,12 @@ use super::people::Id;
 use super::settings::{Provider, Settings};
 use super::sql;
 use crate::contract::{AccountTrial, ModuleContext, ModuleError};
+use crate::grant::{GrantKeeper, given_by};
 use crate::live::Live;
 use base::{Secret, TenantId};
 use config::SyncedContacts;
 use dav::Credentials;
+use google::GoogleError;
 use store::{Database, Lease, StoreError};
 
 /// What came of a run.
@@ -36,6 +38,10 @@ pub(super) struct Clerk {
     house: Arc<Database>,
     pub settings: Settings,
     password: Option<Secret<String>>,
+    /// The access to Google.
+    grant: GrantKeeper,
+    /// The command that gives it again.
+    given_by: String,
     /// Of the address book.
     pub source: Uuid,
     pub account: String,
@@ -53,7 +59,8 @@ pub(super) struct Clerk {
 fn account(settings: &Settings) -> String {
     match settings.provider {
         Provider::Vcard => settings.path.as_ref().map(|path| path.display().to_string()).unwrap_or_default(),
-        Provider::Carddav | Provider::Google => {
+        Provider::Google => format!("{} at Google", settings.user.as_deref().unwrap_or_default()),
+        Provider::Carddav => {
             let url = settings.url.as_deref().unwrap_or_default();
             let place = url.split_once("://").map_or(url, |(_, place)| place);
             let place = place.rsplit_once('@').map_or(place, |(_, place)| place).trim_end_matches('/');
@@ -79,8 +86,11 @@ impl Clerk {
         };
         sql::believe(&mut lease, believed).await.map_err(ModuleError::new)?;
         let owner = cx.outbox.owner().identities.iter().map(|(channel, identity)| Id::new(channel, identity)).collect();
+        let given_by = cx.credentials.get(&settings.grant).and_then(given_by);
         Ok(Self {
             house: cx.house.clone(),
+            grant: cx.grants.grant(&settings.grant),
+            given_by: given_by.unwrap_or_else(|| "butlerd connect google --contacts".to_owned()),
             password: cx.credentials.get(&settings.password).cloned(),
             settings: settings.clone(),
             source,
@@ -109,7 +119,7 @@ impl Clerk {
     pub async fn open(&self) -> Result<Book, BookError> {
         let missing = |what: &str| BookError::Which(format!("{what} is not set in [modules.contacts]"));
         match self.settings.provider {
-            Provider::Google => Err(BookError::Which("Google contacts are not built yet".to_owned())),
+            Provider::Google => Book::at_google(super::google::client(&self.settings, &self.grant)?).await,
             Provider::Vcard => {
                 let path = self.settings.path.as_deref().ok_or_else(|| missing("path"))?;
                 Book::in_files(path).await
@@ -140,6 +150,9 @@ impl Clerk {
             BookError::Dav(dav::DavError::Unauthorized { .. }) => {
                 format!("{e}; store a good one with: butlerd secret set {}", self.settings.password)
             }
+            BookError::Google(
+                GoogleError::NoToken(_) | GoogleError::Unauthorized { .. } | GoogleError::NotGranted { .. },
+            ) => format!("{e}; give access again with: {}", self.given_by),
             e => e.to_string(),
         }
     }

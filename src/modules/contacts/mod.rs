@@ -10,6 +10,7 @@ mod book;
 mod clerk;
 mod error;
 mod files;
+mod google;
 mod people;
 mod run;
 mod settings;
@@ -64,11 +65,12 @@ impl Module for ContactsModule {
         Ok(Manifest { tools: tools::NAMES.map(str::to_owned).into(), ..Manifest::default() })
     }
     fn credentials(&self) -> Vec<Credential> {
-        if self.settings.provider != Provider::Carddav {
-            return Vec::new();
-        }
-        let (name, token_env) = (self.settings.password.clone(), self.settings.token_env.clone());
-        vec![Credential { name, token_env, required: true }]
+        let name = match self.settings.provider {
+            Provider::Carddav => &self.settings.password,
+            Provider::Google => &self.settings.grant,
+            Provider::Vcard => return Vec::new(),
+        };
+        vec![Credential { name: name.clone(), token_env: self.settings.token_env.clone(), required: true }]
     }
     fn migrations(&self) -> Result<Vec<Chain>, ModuleError> {
         Ok(vec![Chain::shipped(NAME).map_err(ModuleError::new)?])

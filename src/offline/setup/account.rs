@@ -15,7 +15,7 @@ use super::tool::files_of;
 use config::{CORE_BUTLERS, Config, Environment, Overrides};
 
 /// A module that follows accounts.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Follower {
     Calendar,
     Contacts,

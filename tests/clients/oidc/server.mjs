@@ -61,7 +61,7 @@ function configuration() {
       { ...client, client_id: 'household-secret', ...secret },
       { ...JUDGE, grant_types: [], redirect_uris: [], response_types: [] },
     ],
-    scopes: ['openid', 'offline_access', 'email', 'mail'],
+    scopes: ['openid', 'offline_access', 'email', 'mail', ...['calendar', 'contacts'].map((what) => `https://www.googleapis.com/auth/${what}`)],
     claims: { openid: ['sub'], email: ['email', 'email_verified'] },
     conformIdTokenClaims: false,
     cookies: { keys: [crypto.randomUUID()] },
