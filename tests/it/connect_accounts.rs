@@ -45,7 +45,9 @@ fn opened(household: &Household, args: &[&str]) -> Terminal {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calendars_are_connected_by_one_command() {
-    let Some(server) = Radicale::start("connect_accounts::calendars_are_connected_by_one_command").await else { return };
+    let Some(server) = Radicale::start("connect_accounts::calendars_are_connected_by_one_command").await else {
+        return;
+    };
     make(&server, "calendar", "/ada/work/").await;
     let url = server.server.url.clone();
     let household = Household::new();
@@ -54,7 +56,7 @@ async fn calendars_are_connected_by_one_command() {
     let base = ["connect", "caldav", &url, "--user", "ada"];
     // Nothing is changed by what fails.
     for (more, password, said) in [
-        (vec![], "wrong", "does not accept the user name or password"),
+        (vec![], "wrong", "does not accept the user name or the password"),
         (vec!["--calendar", "garden"], PASSWORD, "there is no `garden`; there are: `cal`, `work`"),
         (vec!["--calendar", "cal", "--private", "work"], PASSWORD, "there is no `work`"),
         (vec!["--butler", "nobody"], PASSWORD, "nobody/butler.toml can't be read"),
@@ -190,7 +192,7 @@ async fn doctor_tries_each_account_and_says_what_is_wrong() {
     assert!(has(&["no calendar `garden`", "there are: `cal`", "Correct `calendars`"]), "{all:?}");
     assert!(has(&[&format!("ada at {host} lets the household in (contacts)")]), "{all:?}");
     assert!(has(&["no address book `garden`", "`people`"]), "{all:?}");
-    assert!(has(&["does not accept the user name or password", "butlerd secret set OTHER_PASSWORD"]), "{all:?}");
+    assert!(has(&["does not accept the user name or the password", "butlerd secret set OTHER_PASSWORD"]), "{all:?}");
     let (code, _) = run(&household, &["doctor"], "");
     assert_ne!(code, 0);
     let (_, json) = run(&household, &["doctor", "--json"], "");

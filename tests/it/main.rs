@@ -48,6 +48,7 @@ mod command_line;
 mod connect_accounts;
 mod connectors;
 mod contacts;
+mod contacts_google;
 mod conversation;
 mod council;
 mod council_believed;

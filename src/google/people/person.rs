@@ -169,9 +169,16 @@ pub(super) fn changed_person(now: &Value, bytes: &[u8]) -> Option<(Value, String
     for entry in body.values_mut().filter_map(Value::as_array_mut).flatten() {
         settled(entry);
     }
-    for key in ["resourceName", "etag", "metadata"] {
+    for key in ["resourceName", "etag"] {
         body.insert(key.to_owned(), now[key].clone());
     }
+    // Under which Google takes it: as what the owner wrote was when it was read.
+    let sources = now["metadata"]["sources"].as_array().into_iter().flatten();
+    let own = sources.filter(|source| source["type"] == "CONTACT").map(|source| {
+        let of = |key: &&str| Some(((*key).to_owned(), source.get(*key)?.clone()));
+        ["type", "id", "etag"].iter().filter_map(of).collect::<Map<String, Value>>()
+    });
+    body.insert("metadata".to_owned(), json!({"sources": own.collect::<Vec<_>>()}));
     Some((Value::Object(body), fields.join(",")))
 }
 
@@ -189,7 +196,9 @@ mod tests {
 
     fn ada() -> Value {
         json!({
-            "resourceName": "people/c1", "etag": "%1", "metadata": {"sources": [{"type": "CONTACT", "etag": "#1"}]},
+            "resourceName": "people/c1", "etag": "%1", "metadata": {"sources": [
+                {"type": "CONTACT", "id": "1", "etag": "#1", "updateTime": "2027-01-01T00:00:00Z"},
+                {"type": "PROFILE", "id": "2"}]},
             "names": [{"displayName": "Ada King", "givenName": "Ada", "familyName": "King", "phoneticGivenName": "Eida",
                        "metadata": {"primary": true}}],
             "emailAddresses": [{"value": "ada@example.org", "type": "my own", "displayName": "A", "formattedType": "x"}],
@@ -210,7 +219,8 @@ mod tests {
         assert_eq!(fields, "emailAddresses");
         let entries = json!([{"value": "ada@example.org", "type": "my own", "displayName": "A"}, {"value": "a@b.c"}]);
         assert_eq!(body["emailAddresses"], entries);
-        assert_eq!((&body["etag"], &body["metadata"]), (&ada()["etag"], &ada()["metadata"]));
+        let sources = json!({"sources": [{"type": "CONTACT", "id": "1", "etag": "#1"}]});
+        assert_eq!((&body["etag"], &body["metadata"]), (&ada()["etag"], &sources));
         assert!(body.get("addresses").is_none() && body.get("phoneNumbers").is_none(), "{body}");
     }
 
