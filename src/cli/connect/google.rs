@@ -59,7 +59,7 @@ pub struct GoogleArgs {
 const MAILBOX: [&str; 6] = ["name", "imap", "smtp", "user", "owner", "trust"];
 
 /// What was asked before anything was tried.
-pub(super) struct Asked {
+pub(super) struct Typed {
     plan: Plan,
     wanted: Vec<Follower>,
     only: Vec<String>,
@@ -101,13 +101,13 @@ fn name(follower: Follower) -> &'static str {
 }
 
 /// Asks for the client, once it is clear that the account has a place.
-pub(super) fn ask(out: &super::Out, args: GoogleArgs, settings: &(Overrides, Environment)) -> Result<Asked, Problem> {
+pub(super) fn ask(out: &super::Out, args: GoogleArgs, settings: &(Overrides, Environment)) -> Result<Typed, Problem> {
     let GoogleArgs { how, calendar, contacts, only, private, butler, api_url, issuer } = args;
     let wanted = [(calendar, Follower::Calendar), (contacts, Follower::Contacts)];
     let wanted: Vec<Follower> = wanted.into_iter().filter_map(|(is, follower)| is.then_some(follower)).collect();
     places(&wanted, (api_url.as_deref(), None, butler.as_deref()), settings)?;
     let plan = oauth::ask(out, Whose::Google, how, Vec::new())?;
-    Ok(Asked { plan, wanted, only, private, butler, api_url, issuer })
+    Ok(Typed { plan, wanted, only, private, butler, api_url, issuer })
 }
 
 fn key<'a>(follower: Follower, url: Option<&'a str>, user: Option<&'a str>) -> AccountKey<'a> {
@@ -140,9 +140,9 @@ impl AccessToken for Given {
 }
 
 /// Has access given, tries it, lets the owner choose, stores it, and writes the settings.
-pub(super) async fn connect(caller: Caller, asked: Asked, settings: (Overrides, Environment)) -> Outcome {
+pub(super) async fn connect(caller: Caller, asked: Typed, settings: (Overrides, Environment)) -> Outcome {
     let out = &caller.out;
-    let Asked { plan, wanted, only, private, butler, api_url, issuer } = asked;
+    let Typed { plan, wanted, only, private, butler, api_url, issuer } = asked;
     let (url, at) = (api_url.as_deref(), butler.as_deref());
     let (overrides, environment) = &settings;
     let before = places(&wanted, (url, None, at), &settings)?;
