@@ -176,7 +176,7 @@ impl EgressGate for ApprovalGate {
             (Cause::Taint, terms)
         } else if changes && label.is_influenced() && !self.others.may(label.trust, &call.def.name) {
             (Cause::Influenced, terms)
-        } else if gated.is_some() && egress_target.is_none_or(|target| target.outward) {
+        } else if (gated.is_some() || call.def.meta.asks_always) && egress_target.is_none_or(|target| target.outward) {
             (Cause::Gated, terms)
         } else {
             // What only the owner gets, the owner need not be asked for.

@@ -88,7 +88,7 @@ impl Status {
 #[strum(serialize_all = "lowercase")]
 #[schemars(rename = "ApprovalCause")]
 pub enum Cause {
-    /// The butler's settings gate the tool.
+    /// The butler's settings gate the tool, or it speaks in the owner's name.
     Gated,
     /// It would reach people who may not learn all that the session was shown, and others have influenced the session.
     /// Rows and clients know it as `exposure`.
@@ -115,7 +115,7 @@ impl Cause {
     /// Why it waits, for people.
     pub fn reason(self) -> &'static str {
         match self {
-            Cause::Gated => "the butler's settings gate its tool",
+            Cause::Gated => "the butler's settings gate its tool, or it speaks in your name",
             Cause::Taint => {
                 "others influenced its session, and this would reach people who may not learn all that it was shown"
             }

@@ -9,7 +9,7 @@ use crate::rule::MAX_COUNT;
 use crate::series::Window;
 use crate::text::{Component, Line, Node, escape, quote};
 use crate::walk::walk;
-use crate::{Attendee, CalendarError, Object, Rule, Status, When};
+use crate::{Attendee, CalendarError, Instance, Object, Rule, Status, When};
 
 /// What of a series is meant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -360,16 +360,37 @@ fn update_one(
         let Some(component) = object.component_mut(at) else { return Ok(()) };
         return change.apply(component, now, home);
     }
-    let Some(mut copy) = object.component_mut(instance.event).map(|component| component.clone()) else { return Ok(()) };
+    let Some(mut copy) = copy_of(object, id, &instance) else { return Ok(()) };
+    change.apply(&mut copy, now, home)?;
+    object.root.nodes.push(Node::Component(copy));
+    Ok(())
+}
+
+/// An instance as an exception of its series, which says what the series says of it.
+fn copy_of(object: &mut Object, id: &When, instance: &Instance) -> Option<Component> {
+    let mut copy = object.component_mut(instance.event).map(|component| component.clone())?;
     for name in ["RRULE", "RDATE", "EXDATE", "DURATION", "RECURRENCE-ID"] {
         copy.set(name, Vec::new());
     }
     copy.set("DTSTART", vec![instance.start.line("DTSTART")]);
     copy.set("DTEND", vec![instance.end.line("DTEND")]);
     copy.set("RECURRENCE-ID", vec![id.line("RECURRENCE-ID")]);
-    change.apply(&mut copy, now, home)?;
+    Some(copy)
+}
+
+/// Where the exception stands among the events that an instance is; it is made where it is not one yet.
+pub(crate) fn exception_of(object: &mut Object, wanted: &When, home: &TimeZone) -> Result<usize, CalendarError> {
+    let (_, id) = resolve(object, Scope::This, Some(wanted), home)?;
+    let id = id.ok_or_else(|| CalendarError::NoInstance(wanted.shown(home)))?;
+    if let Some(at) = object.exception(&id, home) {
+        return Ok(at);
+    }
+    let none = || CalendarError::NoInstance(id.shown(home));
+    let instance = object.instance(&id, home)?.ok_or_else(none)?;
+    let copy = copy_of(object, &id, &instance).ok_or_else(none)?;
     object.root.nodes.push(Node::Component(copy));
-    Ok(())
+    *object = Object::of(object.root.clone())?;
+    Ok(object.events.len() - 1)
 }
 
 /// The series before an instance, and one of its own from that instance on.

@@ -23,6 +23,8 @@ pub enum CalendarError {
     NoInstance(String),
     #[error("The event does not repeat, so there is no `{0}` of it. Leave the scope out.")]
     NotRecurring(&'static str),
+    #[error("Nobody asks for an answer to this event. Nothing was changed.")]
+    NotInvited,
     #[error("The time {0} is out of range.")]
     OutOfRange(String),
 }

@@ -16,6 +16,7 @@
 //!   count is walked from its start, at most 200,000 periods far;
 //! - nothing repeats after the year 2200.
 
+mod answer;
 mod edit;
 mod error;
 mod event;
@@ -27,6 +28,7 @@ pub mod text;
 mod walk;
 mod when;
 
+pub use answer::{Answer, is_one_of, respond};
 pub use edit::{Change, Edited, Scope, remove, update};
 pub use error::CalendarError;
 pub use event::{Attendee, Event, Status};

@@ -45,6 +45,19 @@ impl Line {
         }
         None
     }
+    /// Its parameters without those of this name, with their semicolons, as they are written.
+    pub fn params_but(&self, name: &str) -> String {
+        let (mut kept, mut rest) = (String::new(), self.params.as_str());
+        while let Some(part) = rest.strip_prefix(';') {
+            let end = unquoted(part, |c| c == ';').unwrap_or(part.len());
+            let key = part[..end].split_once('=').map_or(&part[..end], |(key, _)| key);
+            if !key.eq_ignore_ascii_case(name) {
+                kept.push_str(&rest[..=end]);
+            }
+            rest = &part[end..];
+        }
+        kept
+    }
 }
 
 /// What a component consists of, in its order.

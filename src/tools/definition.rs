@@ -45,6 +45,10 @@ pub struct Meta {
     /// For people and their programs: refused to a session, and no session's list shows it.
     #[serde(skip)]
     pub operators: bool,
+    /// Each call by a session waits for the owner, whoever asked for it and whatever the session was shown: it speaks in the
+    /// owner's name to others.
+    #[serde(skip)]
+    pub asks_always: bool,
     /// What it changes carries the session's label and reaches nobody by itself, so that a session which others influenced
     /// may call it too: it hands work on, or adds rows that are believed as little as that session.
     #[serde(skip)]
@@ -67,6 +71,7 @@ impl Default for Meta {
             destructive: false,
             internal: false,
             operators: false,
+            asks_always: false,
             carries_label: false,
             structured: false,
             sensitive: Vec::new(),

@@ -49,7 +49,7 @@ type Entries = BTreeMap<String, Arc<Entry>>;
 impl Entry {
     fn new(tool: Tool, gate: Option<Gate>, egress_gate: &dyn EgressGate) -> Self {
         let def = &tool.def;
-        let leaves = def.meta.sends_out || egress_gate.gated(&def.name);
+        let leaves = def.meta.sends_out || def.meta.asks_always || egress_gate.gated(&def.name);
         let changes = def.effect() != Effect::None && !def.meta.carries_label;
         let with_reason = if leaves { egress::with_reason(def).ok() } else { None };
         let tool = match with_reason {

@@ -30,6 +30,8 @@ mod calendar;
 mod calendar_caldav;
 mod calendar_caldav_crash;
 mod calendar_google;
+mod calendar_injections;
+mod calendar_invitations;
 mod calendar_recurrence;
 mod calls;
 mod canary;

@@ -8,13 +8,13 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::sync::Notify;
 use uuid::Uuid;
 
-use super::layout::{BACK, CoverError, Layout, laid_out};
+use super::layout::{self, BACK, CoverError, Layout};
 use super::settings::{Policy, Provider, Settings};
 use super::sql::{self, EventRow, SourceRow, Written};
 use crate::contract::ModuleContext;
 use ::tools::{ToolCall, ToolError};
 use base::{Clock, TenantId};
-use calendar::{CalendarError, Object, Zone};
+use calendar::{CalendarError, Event, Object, Zone};
 use store::{Database, StoreError};
 
 /// How often calendars are looked for that others make just now.
@@ -28,6 +28,8 @@ pub(super) struct Book {
     /// The provider's account, without its secret; none of the household's own.
     account: Option<String>,
     private: Vec<String>,
+    /// The owner's addresses, as events name who comes.
+    own: Vec<String>,
     clock: Clock,
     /// Rings when a calendar that follows a provider was changed here.
     pub nudge: Arc<Notify>,
@@ -64,6 +66,7 @@ impl From<OpenError> for ToolError {
 pub(super) fn refused(e: CalendarError) -> ToolError {
     let code = match &e {
         CalendarError::NoInstance(_) => "not_found",
+        CalendarError::NotInvited => "not_invited",
         CalendarError::TooMany { .. } | CalendarError::Window(_) => "too_many",
         _ => "invalid_event",
     };
@@ -80,6 +83,10 @@ impl Book {
             provider: settings.provider,
             account,
             private: settings.private.clone(),
+            own: match settings.own_addresses.as_slice() {
+                [] => settings.user.iter().cloned().collect(),
+                own => own.to_vec(),
+            },
             clock: cx.clock.clone(),
             nudge: Arc::default(),
             zone: Zone::named(&settings.time_zone.clone().unwrap_or_else(owners))?,
@@ -100,6 +107,16 @@ impl Book {
 
     pub fn now(&self) -> Timestamp {
         self.clock.now()
+    }
+
+    /// The owner's addresses, as events name who comes.
+    pub fn own(&self) -> &[String] {
+        &self.own
+    }
+
+    /// Whether an event takes the owner's time: not what was cancelled, and not what the owner declined.
+    pub fn takes_time(&self, event: &Event) -> bool {
+        layout::takes_time(event, &self.own)
     }
 
     /// Whether its calendars follow a provider.
@@ -158,10 +175,14 @@ impl Book {
         Ok(all.into_iter().filter(|source| names.is_empty() || names.contains(&source.name)).collect())
     }
 
+    fn layout(&self) -> Layout<'_> {
+        Layout { home: self.home(), ahead: self.ahead, own: &self.own }
+    }
+
     /// Lays repeating events out for this time, where they are not yet.
     pub async fn cover(&self, tenant: &TenantId, from: Timestamp, to: Timestamp) -> Result<(), ToolError> {
         let mut lease = self.house.shared(tenant).await?;
-        let layout = Layout { home: self.home(), ahead: self.ahead };
+        let layout = self.layout();
         for event in sql::unprojected(&mut lease, &[self.butler.as_str()], from, to).await? {
             match layout.cover(&mut lease, &event, (from, to)).await {
                 Ok(()) => {}
@@ -197,7 +218,7 @@ impl Book {
             let day = SignedDuration::from_hours(24);
             (start.saturating_sub(day).unwrap_or(start), end.max(start).saturating_add(day).unwrap_or(end))
         };
-        let instances = laid_out(object, self.home(), window).map_err(refused)?;
+        let instances = self.layout().laid_out(object, window).map_err(refused)?;
         let ics = object.write();
         Ok(Written { id, source, uid: object.uid(), ics, repeats: object.repeats(), seen, window, instances })
     }

@@ -10,7 +10,7 @@ use super::book::{Book, refused};
 use super::settings::Policy;
 use super::sql;
 use ::tools::{ToolCall, ToolError};
-use calendar::{Busy, DayHours, Event, FreeSearch, Object, Slot, Status, Window, conflicts, suggestions};
+use calendar::{Busy, DayHours, Event, FreeSearch, Object, Slot, Window, conflicts, suggestions};
 
 /// Of a repeating event, so much is looked at.
 const LOOKED_AT: SignedDuration = SignedDuration::from_hours(24 * 90);
@@ -48,7 +48,7 @@ fn policy(call: &ToolCall, book: &Book) -> Policy {
 
 /// Looks whether an event may be put where it is wanted. `own`: the event itself, which it never conflicts with.
 pub(super) async fn look(call: &ToolCall, book: &Book, object: &Object, own: &[Uuid]) -> Result<Way, ToolError> {
-    let takes_time = |event: &Event| event.busy && event.status != Status::Cancelled;
+    let takes_time = |event: &Event| book.takes_time(event);
     if !object.events.iter().any(takes_time) {
         return Ok(Way::Free);
     }

@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 use super::args::DAYS;
 use super::book::Book;
-use super::{reads, writes};
+use super::{answers, reads, writes};
 use crate::contract::ModuleError;
 use ::tools::{Definition, Effect, EgressTarget, Meta, Tool, ToolCall, ToolError, handler};
 
-pub(super) const NAMES: [&str; 11] = [
+pub(super) const NAMES: [&str; 12] = [
     "calendar_list_calendars",
     "calendar_list_events",
     "calendar_get_event",
@@ -21,6 +21,7 @@ pub(super) const NAMES: [&str; 11] = [
     "calendar_delete_event",
     "calendar_add_attendees",
     "calendar_remove_attendees",
+    "calendar_respond_to_invitation",
     "calendar_sync_status",
     "calendar_force_sync",
 ];
@@ -170,6 +171,20 @@ fn definitions(follows: bool) -> Vec<(&'static str, Value, &'static [&'static st
             &["event_id", "attendees"],
             tells(),
         ),
+        (
+            "Answer an invitation for the owner: only their own answer changes, and whoever invites is told. It always waits \
+             for the owner.",
+            with(
+                &[
+                    ("response", json!({"type": "string", "enum": ["accepted", "declined", "tentative"]})),
+                    ("comment", text("A word to whoever invites", 500)),
+                    ("instance_start_at", text("Of a repeating event, this instance alone; else all", 40)),
+                ],
+                &[one()],
+            ),
+            &["event_id", "response"],
+            Meta { sends_out: true, asks_always: true, ..changes() },
+        ),
         ("How the calendars follow their providers.", in_calendar(), &[], shows()),
         (
             "Ask providers for changes now. The household's own calendars have none, and are answered as they are.",
@@ -205,6 +220,7 @@ pub(super) fn tools(book: &Arc<Book>) -> Result<Vec<Tool>, ModuleError> {
         run!(writes::delete),
         run!(writes::add_attendees),
         run!(writes::remove_attendees),
+        run!(answers::answer),
         run!(reads::status),
         run!(reads::force),
     ];
@@ -214,14 +230,16 @@ pub(super) fn tools(book: &Arc<Book>) -> Result<Vec<Tool>, ModuleError> {
     {
         let schema =
             json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
-        let sends = meta.sends_out;
+        let (sends, answers) = (meta.sends_out, meta.asks_always);
         let definition = Definition::new(name, about, schema, meta).map_err(ModuleError::new)?;
         let tool = Tool::new(&Arc::new(definition), handler);
         let book = book.clone();
         all.push(if sends {
             tool.with_egress_target(Arc::new(move |call| {
                 let book = book.clone();
-                Box::pin(async move { seen_by(call, &book).await })
+                Box::pin(async move {
+                    if answers { answers::reaches(call, &book).await } else { seen_by(call, &book).await }
+                })
             }))
         } else {
             tool

@@ -5,7 +5,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::sql::{self, Unprojected};
-use calendar::{CalendarError, Object, Status, Window};
+use calendar::{CalendarError, Event, Object, Status, Window};
 use store::{Lease, StoreError};
 
 /// How far back events are laid out when they are written.
@@ -30,6 +30,13 @@ pub(super) struct Layout<'a> {
     pub home: &'a TimeZone,
     /// How far beyond what is looked at.
     pub ahead: SignedDuration,
+    /// The owner's addresses, as events name who comes.
+    pub own: &'a [String],
+}
+
+/// Whether an event takes the owner's time: not what was cancelled, and not what the owner declined.
+pub(super) fn takes_time(event: &Event, own: &[String]) -> bool {
+    event.busy && event.status != Status::Cancelled && event.answer_of(own) != Some("declined")
 }
 
 impl Layout<'_> {
@@ -44,34 +51,34 @@ impl Layout<'_> {
         let reach = (from.saturating_sub(BACK).unwrap_or(from), to.saturating_add(self.ahead).unwrap_or(to));
         // Nothing is taken away under somebody who reads another time just now.
         let reach = (reach.0.min(event.laid_out.0), reach.1.max(event.laid_out.1));
-        let laid = laid_out(&object, self.home, reach).map(|laid| (reach, laid));
-        let laid = laid.or_else(|_| laid_out(&object, self.home, (from, to)).map(|laid| ((from, to), laid)));
+        let laid = self.laid_out(&object, reach).map(|laid| (reach, laid));
+        let laid = laid.or_else(|_| self.laid_out(&object, (from, to)).map(|laid| ((from, to), laid)));
         let (window, instances) = laid.map_err(CoverError::Endless)?;
         Ok(sql::project(lease, &event.row, window, &instances).await?)
     }
-}
 
-/// When an event takes place, as rows.
-pub(super) fn laid_out(
-    object: &Object,
-    home: &TimeZone,
-    (from, to): (Timestamp, Timestamp),
-) -> Result<Value, CalendarError> {
-    let mut rows = Vec::new();
-    for instance in object.instances(Window::new(from, to)?, home)? {
-        let event = &object.events[instance.event];
-        let (start, end) = (instance.start.instant(home)?, instance.end.instant(home)?);
-        let busy = event.busy && event.status != Status::Cancelled;
-        let mut shown = json!({
-            "title": event.title, "start_at": instance.start.shown(home), "end_at": instance.end.shown(home),
-            "all_day": instance.start.is_date(), "location": event.location, "status": event.status,
-            "busy": busy, "recurring": object.repeats(),
-        });
-        if object.repeats() {
-            shown["instance_start_at"] = json!(instance.id.shown(home));
+    /// When an event takes place, as rows.
+    pub fn laid_out(&self, object: &Object, (from, to): (Timestamp, Timestamp)) -> Result<Value, CalendarError> {
+        let Self { home, own, .. } = *self;
+        let mut rows = Vec::new();
+        for instance in object.instances(Window::new(from, to)?, home)? {
+            let event = &object.events[instance.event];
+            let (start, end) = (instance.start.instant(home)?, instance.end.instant(home)?);
+            let busy = takes_time(event, own);
+            let mut shown = json!({
+                "title": event.title, "start_at": instance.start.shown(home), "end_at": instance.end.shown(home),
+                "all_day": instance.start.is_date(), "location": event.location, "status": event.status,
+                "busy": busy, "recurring": object.repeats(),
+            });
+            if let Some(answer) = event.answer_of(own).filter(|_| event.organizer.is_some()) {
+                shown["your_response"] = json!(answer);
+            }
+            if object.repeats() {
+                shown["instance_start_at"] = json!(instance.id.shown(home));
+            }
+            rows.push(json!({"instance": instance.id.shown(home), "starts_at": start.to_string(), "ends_at": end.max(start).to_string(),
+                             "busy": busy, "away": !event.location.trim().is_empty(), "shown": shown}));
         }
-        rows.push(json!({"instance": instance.id.shown(home), "starts_at": start.to_string(), "ends_at": end.max(start).to_string(),
-                         "busy": busy, "away": !event.location.trim().is_empty(), "shown": shown}));
+        Ok(Value::Array(rows))
     }
-    Ok(Value::Array(rows))
 }

@@ -5,6 +5,7 @@
 //! behind the same rows: calls change these, and a task ([`following`]) makes them and the provider equal, in both
 //! directions.
 
+mod answers;
 mod args;
 mod book;
 mod caldav;
@@ -122,10 +123,7 @@ impl Module for CalendarModule {
     }
     fn tasks(&self, cx: &ModuleContext) -> Vec<BackgroundTask> {
         let (Some(book), Ok(Some(account))) = (self.book.get(), self.account(cx)) else { return Vec::new() };
-        let own = match self.settings.own_addresses.as_slice() {
-            [] => self.settings.user.iter().cloned().collect(),
-            own => own.to_vec(),
-        };
+        let own = book.own().to_vec();
         let every = Duration::from_secs(u64::from(self.settings.sync.interval_minutes) * 60);
         let work = Arc::new(Following::new(book, account.provider, cx, (own, every)));
         vec![BackgroundTask { name: "sync", kind: TaskKind::Loop, work }]

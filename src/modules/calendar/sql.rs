@@ -112,8 +112,10 @@ pub(super) struct Unprojected {
     pub row: EventRow,
     /// For which time it is.
     pub laid_out: (Timestamp, Timestamp),
-    /// Its calendar's.
+    /// Its calendar's name and zone.
+    pub calendar: String,
     pub time_zone: String,
+    pub trust: String,
 }
 
 /// The repeating events, in calendars that these butlers see, that are not laid out for all of this time. As the house:
@@ -124,7 +126,8 @@ pub(super) async fn unprojected(
     from: Timestamp,
     to: Timestamp,
 ) -> Result<Vec<Unprojected>, StoreError> {
-    let sql = "SELECT e.id, e.source, e.ics, e.revision, e.projected_from, e.projected_to, s.time_zone
+    let sql = "SELECT e.id, e.source, e.ics, e.revision, e.projected_from, e.projected_to, e.trust, s.name,
+                      s.time_zone
                FROM shared.calendar_events e JOIN shared.calendar_sources s ON (s.tenant_id, s.id) = (e.tenant_id, e.source)
                WHERE e.tenant_id = shared.tenant() AND e.repeats AND (e.projected_to < $3 OR e.projected_from > $2)
                  AND e.source IN (SELECT r.source FROM shared.calendar_readers r
@@ -134,7 +137,9 @@ pub(super) async fn unprojected(
     let of = |row: &Row| Unprojected {
         row: EventRow::of(row),
         laid_out: (row.get("projected_from"), row.get("projected_to")),
+        calendar: row.get("name"),
         time_zone: row.get("time_zone"),
+        trust: row.get("trust"),
     };
     Ok(rows.iter().map(of).collect())
 }

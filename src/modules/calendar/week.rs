@@ -6,10 +6,10 @@ use serde_json::Value;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use super::layout::{CoverError, Layout};
-use super::sql;
+use super::layout::Layout;
+use super::sql::{self, Unprojected};
 use base::TenantId;
-use calendar::Zone;
+use calendar::{Object, Zone};
 use store::{Database, StoreError};
 
 /// Events that are shown of a time.
@@ -64,39 +64,64 @@ pub async fn house_events(
     (from, to): (Timestamp, Timestamp),
 ) -> Result<HouseEvents, StoreError> {
     let mut lease = house.shared(tenant).await?;
-    let mut unreadable = 0;
-    for event in sql::unprojected(&mut lease, butlers, from, to).await? {
-        let home = Zone::named(&event.time_zone).map_or(TimeZone::UTC, |zone| zone.tz);
-        let layout = Layout { home: &home, ahead: SignedDuration::ZERO };
-        match layout.cover(&mut lease, &event, (from, to)).await {
-            Ok(()) => {}
-            Err(CoverError::Store(e)) => return Err(e),
-            Err(_) => unreadable += 1,
-        }
-    }
     let calendars = sql::all_named(&mut lease, butlers).await?;
     // One more says whether that was all.
-    let mut rows = sql::all_listed(&mut lease, butlers, (from, to), MOST + 1).await?;
-    let more = i64::try_from(rows.len()).is_ok_and(|found| found > MOST);
-    rows.truncate(usize::try_from(MOST).unwrap_or(0));
-    Ok(HouseEvents { calendars, events: rows.iter().map(of).collect(), more, unreadable })
+    let rows = sql::all_listed(&mut lease, butlers, (from, to), MOST + 1).await?;
+    let mut found = HouseEvents { calendars, events: rows.iter().map(of).collect(), ..HouseEvents::default() };
+    // Who only looks lays nothing out for others: it would be without what a butler's settings say.
+    for event in sql::unprojected(&mut lease, butlers, from, to).await? {
+        found.events.retain(|listed| listed.event != event.row.id);
+        match instances(&event, (from, to)) {
+            Some(more) => found.events.extend(more),
+            None => found.unreadable += 1,
+        }
+    }
+    found.events.sort_by(|a, b| (a.starts_at, a.ends_at, a.event).cmp(&(b.starts_at, b.ends_at, b.event)));
+    found.more = found.events.len() > MOST as usize;
+    found.events.truncate(MOST as usize);
+    Ok(found)
+}
+
+/// When a repeating event takes place. `None`: nobody can say.
+fn instances(event: &Unprojected, (from, to): (Timestamp, Timestamp)) -> Option<Vec<HouseEvent>> {
+    let home = Zone::named(&event.time_zone).map_or(TimeZone::UTC, |zone| zone.tz);
+    let layout = Layout { home: &home, ahead: SignedDuration::ZERO, own: &[] };
+    let object = Object::read(&event.row.ics).ok()?;
+    let laid = layout.laid_out(&object, (from, to)).ok()?;
+    let time = |row: &Value, name: &str| row[name].as_str().and_then(|text| text.parse::<Timestamp>().ok());
+    let of = |row: &Value| {
+        let times = (time(row, "starts_at")?, time(row, "ends_at")?);
+        Some(HouseEvent::new((event.row.id, event.calendar.clone()), times, &row["shown"], event.trust.clone()))
+    };
+    laid.as_array()?.iter().map(of).collect()
+}
+
+impl HouseEvent {
+    fn new(
+        (event, calendar): (Uuid, String),
+        (starts_at, ends_at): (Timestamp, Timestamp),
+        shown: &Value,
+        trust: String,
+    ) -> Self {
+        let text = |name: &str| shown[name].as_str().unwrap_or_default().to_owned();
+        Self {
+            event,
+            calendar,
+            starts_at,
+            ends_at,
+            all_day: shown["all_day"].as_bool().unwrap_or(false),
+            start: text("start_at"),
+            end: text("end_at"),
+            title: text("title"),
+            location: text("location"),
+            status: text("status"),
+            busy: shown["busy"].as_bool().unwrap_or(true),
+            trust,
+        }
+    }
 }
 
 fn of(row: &Row) -> HouseEvent {
-    let shown: Value = row.get("shown");
-    let text = |name: &str| shown[name].as_str().unwrap_or_default().to_owned();
-    HouseEvent {
-        event: row.get("event"),
-        calendar: row.get("name"),
-        starts_at: row.get("starts_at"),
-        ends_at: row.get("ends_at"),
-        all_day: shown["all_day"].as_bool().unwrap_or(false),
-        start: text("start_at"),
-        end: text("end_at"),
-        title: text("title"),
-        location: text("location"),
-        status: text("status"),
-        busy: shown["busy"].as_bool().unwrap_or(true),
-        trust: row.get("trust"),
-    }
+    let times = (row.get("starts_at"), row.get("ends_at"));
+    HouseEvent::new((row.get("event"), row.get("name")), times, &row.get("shown"), row.get("trust"))
 }

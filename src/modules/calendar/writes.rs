@@ -13,7 +13,7 @@ use base::crash;
 use calendar::{Attendee, Change, Edited, Object, Scope, remove, update};
 
 /// One step of a call's transaction.
-enum Step {
+pub(super) enum Step {
     Put { object: Object, id: Uuid, source: Uuid, seen: Option<i64> },
     Drop { id: Uuid, revision: i64 },
 }
@@ -28,7 +28,7 @@ fn read_only(calendar: &str) -> ToolError {
 }
 
 /// The event of a call that is to be changed.
-async fn event(call: &ToolCall, book: &Book) -> Result<(EventRow, Object), ToolError> {
+pub(super) async fn event(call: &ToolCall, book: &Book) -> Result<(EventRow, Object), ToolError> {
     let found = book.event(call).await?;
     let sources = book.sources(call, &[]).await?;
     match sources.iter().find(|source| source.id == found.0.source && source.read_only) {
@@ -59,7 +59,7 @@ async fn earlier(call: &ToolCall) -> Result<Option<Value>, ToolError> {
 }
 
 /// Does all steps and notes the result under the call's key, in one transaction with the call's audit row.
-async fn settle(call: &ToolCall, book: &Book, steps: Vec<Step>, result: Value) -> Result<Value, ToolError> {
+pub(super) async fn settle(call: &ToolCall, book: &Book, steps: Vec<Step>, result: Value) -> Result<Value, ToolError> {
     let now = call.store.clock().now();
     // A second half of a stranger's series is a stranger's, and so is a result that names a stranger's event.
     let mut lease = call.lease_of_shown().await?;
@@ -109,7 +109,7 @@ async fn take(
     Ok(())
 }
 
-fn told(status: &str, id: Uuid, object: &Object, book: &Book) -> Value {
+pub(super) fn told(status: &str, id: Uuid, object: &Object, book: &Book) -> Value {
     let event = object.main();
     json!({"status": status, "event_id": id, "title": event.title, "start_at": event.start.shown(book.home()),
            "end_at": event.end.shown(book.home()), "all_day": event.start.is_date(), "recurring": object.repeats()})

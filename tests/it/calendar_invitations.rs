@@ -1,0 +1,203 @@
+//! Invitations: nobody answers one but the owner, and an answer changes nothing else of it.
+
+use serde_json::{Value, json};
+use testkit::model::ScriptedModel;
+
+use crate::calendar_caldav::{event, id_of, synced};
+use crate::support::radicale::Radicale;
+use crate::support::tally::died;
+use crate::support::{Daemon, Household, Mcp, eventually, model};
+
+const PRIVATE: &str = "private = [\"cal\"]\n";
+/// Eve invites Ada and Bea.
+pub const INVITED: &str = "ORGANIZER;CN=Ada:mailto:eve@evil.example\r\nATTENDEE;CN=Bea;PARTSTAT=ACCEPTED:mailto:bea@example.org\r\n\
+                           ATTENDEE;CN=\"Ada\";PARTSTAT=NEEDS-ACTION;RSVP=TRUE:mailto:ada@example.org\r\n";
+
+/// A model that calls what it is told, with the id that the prompt names.
+async fn obeys(words: &str, tool: &str, mut args: Value) -> ScriptedModel {
+    args["event_id"] = json!("{{match.1}}");
+    let steps = json!([{"call": {"tool": tool, "arguments": args}}, {"say": "I did what I could."}]);
+    model(json!([
+        {"when": "A call of `", "steps": [{"say": "I know."}]},
+        {"when": format!("(?s).*{words} ([a-f0-9-]+)"), "steps": steps},
+    ]))
+    .await
+}
+
+async fn told(butler: &Mcp, prompt: &str) {
+    butler.ok("trigger", json!({"prompt": prompt})).await;
+}
+
+/// The calls of sessions by their state: `tool state cause`.
+async fn calls(household: &Household) -> Vec<String> {
+    let sql = "SELECT tool_name || ' ' || status || ' ' || cause FROM shared.pending_actions ORDER BY seq";
+    household.owner().await.query(sql, &[]).await.expect("rows").iter().map(|row| row.get(0)).collect()
+}
+
+async fn last_call(household: &Household) -> String {
+    let sql = "SELECT id::text FROM shared.pending_actions ORDER BY seq DESC LIMIT 1";
+    household.owner().await.query_one(sql, &[]).await.expect("a call").get(0)
+}
+
+fn cli(household: &Household, words: &[&str]) -> String {
+    let (code, out, err) = tokio::task::block_in_place(|| household.cli(words));
+    assert_eq!(code, 0, "{words:?}: {out}{err}");
+    out
+}
+
+/// What differs between two texts of an event.
+fn changed(before: &str, after: &str) -> String {
+    let plain = |text: &str| text.replace("\r\n ", "");
+    let (before, after) = (plain(before), plain(after));
+    after
+        .lines()
+        .filter(|line| !before.lines().any(|old| old == *line))
+        .map(str::trim_end)
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+async fn item(server: &Radicale, name: &str) -> String {
+    server.send("GET", &format!("/ada/cal/{name}.ics"), String::new()).await
+}
+
+async fn answered(server: &Radicale, name: &str, answer: &str) -> String {
+    eventually("the server has the answer", || async {
+        let text = item(server, name).await;
+        if text.contains(&format!("PARTSTAT={answer}:mailto:ada")) { Ok(text) } else { Err(text) }
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_invitation_is_answered_when_the_owner_approves_it() {
+    let Some(server) = Radicale::start("calendar_invitations::approved").await else { return };
+    let args = json!({"response": "accepted", "comment": "Gladly"});
+    let model = obeys("accept", "calendar_respond_to_invitation", args).await;
+    server.put("party", "Party", INVITED).await;
+    server.put("mine", "Mine", "").await;
+    let before = item(&server, "party").await;
+    let household = Household::with_model(&model).with_caldav("general", &server, PRIVATE);
+    let daemon = household.start().await;
+    let butler = daemon.mcp("general");
+    synced(&butler).await;
+    let (party, mine) = (id_of(&butler, "Party").await, id_of(&butler, "Mine").await);
+    told(&butler, &format!("accept {}", party.as_str().expect("an id"))).await;
+    assert_eq!(calls(&household).await, ["calendar_respond_to_invitation pending exposure"]);
+    let id = last_call(&household).await;
+    let shown = cli(&household, &["approvals", "show", &id]);
+    assert!(
+        shown.contains("eve@evil.example") && shown.contains("who invites to \"Party\" at 2027-03-10T10:00"),
+        "{shown}"
+    );
+    synced(&butler).await;
+    assert_eq!(item(&server, "party").await, before);
+    cli(&household, &["approvals", "approve", &id]);
+    let after = answered(&server, "party", "ACCEPTED").await;
+    let own = "ATTENDEE;CN=\"Ada\";RSVP=TRUE;PARTSTAT=ACCEPTED:mailto:ada@example.org\nCOMMENT;X-BUTLERD=1:Gladly";
+    assert_eq!(changed(&before, &after), own);
+    synced(&butler).await;
+    assert_eq!(calls(&household).await, ["calendar_respond_to_invitation executed exposure"]);
+    let window = json!({"start_at": "2027-03-10", "end_at": "2027-03-11"});
+    let listed = butler.ok("calendar_list_events", window).await;
+    let of = |title: &str| {
+        let mut all = listed["events"].as_array().expect("events").iter();
+        all.find(|event| event["title"] == title).unwrap_or_else(|| panic!("{listed}"))["your_response"].clone()
+    };
+    assert_eq!((of("Party"), of("Mine")), (json!("accepted"), Value::Null));
+    // Nothing is answered that nobody asks.
+    let none = butler.ok("calendar_respond_to_invitation", json!({"event_id": mine, "response": "accepted"})).await;
+    assert_eq!(none["code"], "not_invited", "{none}");
+    // A person answers without being asked, and what they declined takes no time of theirs.
+    butler.ok("calendar_delete_event", json!({"event_id": mine})).await;
+    let mut lunch = event("Lunch", "2027-03-10T10:00");
+    lunch["conflict_policy"] = json!("suggest");
+    assert_eq!(butler.ok("calendar_create_event", lunch.clone()).await["status"], "conflict");
+    let declined = json!({"event_id": party, "response": "declined"});
+    assert_eq!(butler.ok("calendar_respond_to_invitation", declined).await["response"], "declined");
+    let free = json!({"duration_minutes": 60, "search_start": "2027-03-10T10:00", "search_end": "2027-03-10T11:00"});
+    assert_eq!(butler.ok("calendar_find_free_slots", free).await["slots"].as_array().map(Vec::len), Some(1));
+    assert_eq!(butler.ok("calendar_create_event", lunch).await["status"], "created");
+    answered(&server, "party", "DECLINED").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_owners_own_session_asks_too_unless_a_rule_of_the_owners_lets_it() {
+    let Some(server) = Radicale::start("calendar_invitations::rules").await else { return };
+    let model = obeys("decline", "calendar_respond_to_invitation", json!({"response": "declined"})).await;
+    server.put("party", "Party", INVITED).await;
+    let household = Household::with_model(&model).with_caldav("general", &server, PRIVATE);
+    let daemon = household.start().await;
+    let butler = daemon.mcp("general");
+    synced(&butler).await;
+    let party = id_of(&butler, "Party").await;
+    // As if the owner had written it, so that nobody else's words are in sight.
+    let db = household.owner().await;
+    db.batch_execute(
+        "SET butlerd.tenant = 'owner'; UPDATE shared.calendar_events SET trust = 'owner';
+                      UPDATE shared.calendar_instances SET trust = 'owner'",
+    )
+    .await
+    .expect("labels");
+    let prompt = format!("decline {}", party.as_str().expect("an id"));
+    told(&butler, &prompt).await;
+    assert_eq!(calls(&household).await, ["calendar_respond_to_invitation pending gated"]);
+    let id = last_call(&household).await;
+    cli(&household, &["approvals", "rule", &id]);
+    cli(&household, &["approvals", "reject", &id]);
+    synced(&butler).await;
+    assert!(item(&server, "party").await.contains("PARTSTAT=NEEDS-ACTION"), "answered");
+    told(&butler, &prompt).await;
+    answered(&server, "party", "DECLINED").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_amounts_to_an_answer_waits_as_well() {
+    let Some(server) = Radicale::start("calendar_invitations::delete").await else { return };
+    // A server tells whoever invites that an attendee took an event away.
+    let model = obeys("remove", "calendar_delete_event", json!({})).await;
+    server.put("party", "Party", INVITED).await;
+    let household = Household::with_model(&model).with_caldav("general", &server, PRIVATE);
+    let daemon = household.start().await;
+    let butler = daemon.mcp("general");
+    synced(&butler).await;
+    let party = id_of(&butler, "Party").await;
+    told(&butler, &format!("remove {}", party.as_str().expect("an id"))).await;
+    assert_eq!(calls(&household).await, ["calendar_delete_event pending exposure"]);
+    synced(&butler).await;
+    assert_eq!(server.titles().await, ["Party"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_is_made_once_whatever_kills_it() {
+    let Some(server) = Radicale::start("calendar_invitations::killed").await else { return };
+    let model = obeys("accept", "calendar_respond_to_invitation", json!({"response": "accepted"})).await;
+    let household = Household::with_model(&model).with_caldav("general", &server, PRIVATE);
+    for (n, point) in ["approval.calling", "calendar.changed", "calendar.updated"].into_iter().enumerate() {
+        let name = format!("party{n}");
+        server.put(&name, &name, INVITED).await;
+        let mut dying = Household::again(&household, "BUTLERD_CRASH_POINT", point).start().await;
+        let butler = dying.mcp("general");
+        synced(&butler).await;
+        let party = id_of(&butler, &name).await;
+        told(&butler, &format!("accept {}", party.as_str().expect("an id"))).await;
+        let id = last_call(&household).await;
+        // It may die before it has answered.
+        tokio::task::block_in_place(|| household.cli(&["approvals", "approve", &id]));
+        died(&mut dying, point).await;
+        drop((butler, dying));
+        let daemon: Daemon = household.start().await;
+        let db = household.owner().await;
+        eventually(&format!("{point}: it is made"), || async {
+            let sql = "SELECT status FROM shared.pending_actions WHERE id::text = $1";
+            let status: String = db.query_one(sql, &[&id]).await.map_err(|e| e.to_string())?.get(0);
+            if status == "executed" { Ok(()) } else { Err(status) }
+        })
+        .await;
+        let text = answered(&server, &name, "ACCEPTED").await;
+        assert_eq!(text.matches("mailto:ada@example.org").count(), 1, "{point}: {text}");
+        synced(&daemon.mcp("general")).await;
+        let sql = "SELECT revision FROM shared.calendar_events WHERE uid = $1";
+        assert_eq!(db.query_one(sql, &[&name]).await.expect("the event").get::<_, i64>(0), 2, "{point}");
+    }
+}
