@@ -59,6 +59,15 @@ pub enum AddressBook {
         #[command(flatten)]
         whose: Whose,
     },
+    /// Show cards that both sides had changed and nobody looked at, or take another version of one
+    Conflicts {
+        conflict: Option<i64>,
+        /// The version that is wanted; `seen` leaves the card as it is
+        #[arg(long, value_name = "VERSION", value_parser = ["base", "ours", "theirs", "seen"], requires = "conflict")]
+        take: Option<String>,
+        #[command(flatten)]
+        whose: Whose,
+    },
     /// Take a card out of its contact: it is somebody else's
     Split {
         card: Uuid,
@@ -131,6 +140,11 @@ pub async fn run(caller: Caller, what: AddressBook) -> Outcome {
                     out.aside(&format!("{open} for you to decide: butlerd contacts matches"));
                 }
             })
+        }
+        AddressBook::Conflicts { conflict, take, whose } => {
+            let asked = json!({"conflict_id": conflict, "take": take});
+            let answer: Value = caller.tool(&whose.butler, "contacts_conflicts", asked).await?;
+            super::calendar::show_conflicts(&caller, answer)
         }
         AddressBook::Matches { contact, whose } => {
             let shown: Shown = caller.tool(&whose.butler, RECONCILE, json!({"contact_id": contact})).await?;

@@ -3,6 +3,7 @@
 use clap::{Args, Subcommand};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use uuid::Uuid;
 
 use super::problem::{FAILED, Problem};
 use super::text::one_line;
@@ -61,6 +62,13 @@ enum What {
         #[arg(long)]
         accept_deletions: bool,
     },
+    /// Show events that both sides had changed and nobody looked at, or take another version of one
+    Conflicts {
+        conflict: Option<Uuid>,
+        /// The version that is wanted; `seen` leaves the event as it is
+        #[arg(long, value_name = "VERSION", value_parser = ["base", "ours", "theirs", "seen"], requires = "conflict")]
+        take: Option<String>,
+    },
     /// List times that are free in all calendars
     Free {
         /// How long it is to be
@@ -93,8 +101,9 @@ struct Followed {
     calendar_id: String,
     provider: String,
     state: String,
-    changes_waiting: i64,
-    conflicts: i64,
+    /// `None`: nobody knows.
+    changes_waiting: Option<i64>,
+    conflicts: Option<i64>,
     error: Option<String>,
     #[serde(flatten)]
     more: Map<String, Value>,
@@ -160,12 +169,17 @@ pub async fn run(caller: Caller, args: CalendarArgs) -> Outcome {
                     .column("CALENDAR", |c| &c.calendar_id)
                     .column("PROVIDER", |c| &c.provider)
                     .column("STATE", |c| &c.state)
-                    .column("WAITING", |c| c.changes_waiting)
-                    .column("CONFLICTS", |c| c.conflicts)
+                    .column("WAITING", |c| number(c.changes_waiting))
+                    .column("CONFLICTS", |c| number(c.conflicts))
                     .column("ERROR", |c| one_line(c.error.as_deref().unwrap_or_default(), 300))
                     .print("No calendars");
             })?;
             Ok(if failed { FAILED } else { 0 })
+        }
+        What::Conflicts { conflict, take } => {
+            let asked = json!({"conflict_id": conflict, "take": take});
+            let answer: Value = caller.tool(&butler, "calendar_conflicts", asked).await?;
+            show_conflicts(&caller, answer)
         }
         What::Free { minutes, from, to } => {
             let asked = json!({"duration_minutes": minutes, "search_start": from, "search_end": to});
@@ -175,6 +189,46 @@ pub async fn run(caller: Caller, args: CalendarArgs) -> Outcome {
             })
         }
     }
+}
+
+fn number(of: Option<i64>) -> String {
+    of.map_or_else(|| "unknown".to_owned(), |number| number.to_string())
+}
+
+/// Conflicts as a tool of calendars or address books shows them, each with its versions, or what was chosen.
+pub(super) fn show_conflicts(caller: &Caller, answer: Value) -> Outcome {
+    let one = |value: &Value| match value {
+        Value::Null => "(not there)".to_owned(),
+        Value::String(text) => one_line(text, 200),
+        other => one_line(&other.to_string(), 200),
+    };
+    caller.out.answer(&answer, |out, answer| {
+        let Some(all) = answer["conflicts"].as_array() else {
+            return out.line(&format!("Taken: {}", one(&answer["taken"])));
+        };
+        if all.is_empty() {
+            return out.line("No conflicts");
+        }
+        for conflict in all {
+            let (id, kind, at) = (&conflict["conflict_id"], &conflict["kind"], &conflict["found_at"]);
+            out.line(&format!("{}  {}  {}", one(id), one(kind), one(at)));
+            for side in ["base", "ours", "theirs"] {
+                match &conflict[side] {
+                    Value::Array(lines) => lines.iter().for_each(|line| out.line(&format!("  {side}: {}", one(line)))),
+                    Value::Object(parts) => {
+                        let differs = |name: &str, value: &Value| {
+                            ["base", "ours", "theirs"].iter().any(|other| conflict[other][name] != *value)
+                        };
+                        let parts = parts.iter().filter(|(name, value)| *name == "title" || differs(name, value));
+                        let parts: Vec<String> = parts.map(|(name, value)| format!("{name} {}", one(value))).collect();
+                        out.line(&format!("  {side}: {}", parts.join(", ")));
+                    }
+                    other => out.line(&format!("  {side}: {}", one(other))),
+                }
+            }
+        }
+        out.aside("Take another version with: --take base, ours, theirs; seen leaves it as it is");
+    })
 }
 
 /// The first butler that has calendars.

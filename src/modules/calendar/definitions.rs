@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 use super::args::DAYS;
 use super::book::Book;
-use super::{answers, reads, writes};
+use super::{answers, choices, reads, writes};
 use crate::contract::ModuleError;
 use ::tools::{Definition, Effect, EgressTarget, Meta, Tool, ToolCall, ToolError, handler};
 
-pub(super) const NAMES: [&str; 12] = [
+pub(super) const NAMES: [&str; 13] = [
     "calendar_list_calendars",
     "calendar_list_events",
     "calendar_get_event",
@@ -24,6 +24,7 @@ pub(super) const NAMES: [&str; 12] = [
     "calendar_respond_to_invitation",
     "calendar_sync_status",
     "calendar_force_sync",
+    "calendar_conflicts",
 ];
 
 fn text(about: &str, most: u32) -> Value {
@@ -192,6 +193,14 @@ fn definitions(follows: bool) -> Vec<(&'static str, Value, &'static [&'static st
             &[],
             shows(),
         ),
+        (
+            "Events that both sides changed: which versions there are, and which a person wants instead. `seen` leaves the \
+             event as it is. Another choice can be made later.",
+            json!({"conflict_id": text("One of them; all that are open, if not given", 36),
+                   "take": {"type": "string", "enum": ["base", "ours", "theirs", "seen"]}}),
+            &[],
+            Meta { operators: true, ..changes() },
+        ),
     ]
 }
 
@@ -223,6 +232,7 @@ pub(super) fn tools(book: &Arc<Book>) -> Result<Vec<Tool>, ModuleError> {
         run!(answers::answer),
         run!(reads::status),
         run!(reads::force),
+        run!(choices::conflicts),
     ];
     let mut all = Vec::with_capacity(NAMES.len());
     for ((name, handler), (about, properties, required, meta)) in

@@ -9,6 +9,7 @@ mod answers;
 mod args;
 mod book;
 mod caldav;
+mod choices;
 mod conflicts;
 mod definitions;
 mod following;

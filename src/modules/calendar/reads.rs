@@ -130,16 +130,22 @@ pub(super) async fn status(call: &ToolCall, book: &Book) -> Result<Value, ToolEr
         let word = match (source.provider.as_str(), state) {
             ("local", _) => "local",
             (_, Some(state)) if state.busy => "syncing",
+            (_, None) => "unknown",
             _ if source.error.is_some() => "failed",
             _ if source.synced_at.is_none() => "waiting",
             _ => "synced",
         };
         json!({"calendar_id": source.name, "provider": source.provider, "state": word,
                "synced_at": source.synced_at.map(|at| at.to_string()), "error": source.error,
-               "changes_waiting": state.map_or(0, |state| state.waiting),
-               "conflicts": state.map_or(0, |state| state.conflicts)})
+               "changes_waiting": number(source, state.map(|state| state.waiting)),
+               "conflicts": number(source, state.map(|state| state.conflicts))})
     });
     Ok(json!({"calendars": all.collect::<Vec<_>>()}))
+}
+
+/// A count of a calendar that follows; of the household's own none waits. Null: nobody knows.
+fn number(source: &SourceRow, counted: Option<i64>) -> Value {
+    if source.provider == "local" { json!(0) } else { json!(counted) }
 }
 
 /// How those of these calendars follow that follow anybody. They are ones that the butler sees.

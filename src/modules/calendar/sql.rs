@@ -290,6 +290,42 @@ pub(super) async fn remove(tx: &mut EffectTx<'_, '_>, id: Uuid, revision: i64) -
     Ok(row.is_some_and(|row| row.get("gone")))
 }
 
+store::row! {
+    /// Both sides had changed one event: all versions, and how far they are believed.
+    pub(super) struct ConflictRow {
+        pub id: Uuid,
+        pub source: Uuid,
+        pub event: Uuid,
+        pub kind: String,
+        pub uid: Option<String>,
+        pub base: Option<Vec<u8>>,
+        pub ours: Option<Vec<u8>>,
+        pub theirs: Option<Vec<u8>>,
+        pub found_at: Timestamp,
+        pub trust: base::Trust = |row| base::Trust::from_name(row.get("trust")),
+    }
+}
+
+/// The conflicts of these calendars that nobody looked at yet, or this one. As the house.
+pub(super) async fn conflicts(
+    lease: &mut Lease,
+    sources: &[Uuid],
+    id: Option<Uuid>,
+) -> Result<Vec<ConflictRow>, StoreError> {
+    let sql = "SELECT f.id, f.source, f.event, f.kind, f.uid, f.base, f.ours, f.theirs, f.found_at, f.trust
+               FROM shared.calendar_conflicts f WHERE f.tenant_id = shared.tenant() AND f.source = ANY ($1)
+                 AND CASE WHEN $2::uuid IS NULL THEN f.taken IS NULL AND f.kind <> 'merged' ELSE f.id = $2 END
+               ORDER BY f.found_at, f.id LIMIT 100";
+    let rows = lease.read(sql, &[&sources, &id]).await.map_err(StoreError::query("reading conflicts"))?;
+    Ok(rows.iter().map(ConflictRow::from).collect())
+}
+
+/// Notes which version a person chose. `false`: there is no such conflict.
+pub(super) async fn chosen(tx: &mut EffectTx<'_, '_>, id: Uuid, choice: &str) -> Result<bool, ToolError> {
+    let row = tx.query_opt("SELECT shared.calendar_chosen($1, $2) AS done", &[&id, &choice]).await?;
+    Ok(row.is_some_and(|row| row.get("done")))
+}
+
 /// What was done under a key: the hash of its arguments, and its result.
 pub(super) async fn done(call: &ToolCall, key: &str) -> Result<Option<(Vec<u8>, Value)>, ToolError> {
     let rows = call.query("SELECT sha256, result FROM shared.calendar_actions WHERE key = $1", &[&key]).await?;

@@ -14,15 +14,28 @@ use calendar::{Attendee, Change, Edited, Object, Scope, remove, update};
 
 /// One step of a call's transaction.
 pub(super) enum Step {
-    Put { object: Object, id: Uuid, source: Uuid, seen: Option<i64> },
-    Drop { id: Uuid, revision: i64 },
+    Put {
+        object: Object,
+        id: Uuid,
+        source: Uuid,
+        seen: Option<i64>,
+    },
+    Drop {
+        id: Uuid,
+        revision: i64,
+    },
+    /// A person chose a version of a conflict.
+    Chosen {
+        id: Uuid,
+        choice: String,
+    },
 }
 
 fn changed_meanwhile() -> ToolError {
     ToolError::refused("changed", "Somebody else changed this event just now. Nothing was changed; look at it again.")
 }
 
-fn read_only(calendar: &str) -> ToolError {
+pub(super) fn read_only(calendar: &str) -> ToolError {
     let why = format!("The calendar `{calendar}` can only be read: its server lets this account change nothing there.");
     ToolError::refused("read_only", why)
 }
@@ -93,6 +106,7 @@ async fn take(
                 sql::put(tx, &written).await?
             }
             Step::Drop { id, revision } => sql::remove(tx, *id, *revision).await?,
+            Step::Chosen { id, choice } => sql::chosen(tx, *id, choice).await?,
         };
         if !done {
             return Err(changed_meanwhile());

@@ -7,6 +7,7 @@
 //! that a person accepts ([`tools`]).
 
 mod book;
+mod choices;
 mod clerk;
 mod error;
 mod files;

@@ -1,6 +1,7 @@
 //! The statements on address books, as the house: nothing of them is shown by it.
 
 use dav::sync::{Conflict, ConflictKind, Item};
+use jiff::Timestamp;
 use serde_json::Value;
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -71,7 +72,7 @@ pub(super) async fn shown(lease: &mut Lease, butler: &str) -> Result<Vec<Value>,
                                  ON c.tenant_id = p.tenant_id AND c.id = p.card
                                  WHERE c.tenant_id = s.tenant_id AND c.source = s.id AND p.decided_at IS NULL),
                    'conflicts', (SELECT count(*) FROM shared.contact_card_conflicts x
-                                 WHERE x.tenant_id = s.tenant_id AND x.source = s.id)) AS shown
+                                 WHERE x.tenant_id = s.tenant_id AND x.source = s.id AND x.taken IS NULL AND x.kind <> 'merged')) AS shown
                FROM shared.contact_sources s
                JOIN shared.contact_source_readers r ON r.tenant_id = s.tenant_id AND r.source = s.id AND r.butler = $1
                LEFT JOIN shared.contact_cards k ON k.tenant_id = s.tenant_id AND k.source = s.id
@@ -108,6 +109,40 @@ pub(super) async fn cards_of(lease: &mut Lease, contact: Uuid) -> Result<Vec<Val
                WHERE l.tenant_id = shared.tenant() AND l.contact = $1 ORDER BY k.created_at, k.id";
     let rows = lease.query(sql, &[&contact]).await.map_err(failed("reading a contact's cards"))?;
     Ok(rows.iter().map(|row| row.get("shown")).collect())
+}
+
+store::row! {
+    /// Both sides had changed one card: what is compared, and what the card is now.
+    pub(super) struct ConflictRow {
+        pub id: i64,
+        pub card: Uuid,
+        pub kind: String,
+        pub account: String,
+        pub found_at: Timestamp,
+        pub base: Option<Vec<u8>>,
+        pub ours: Option<Vec<u8>>,
+        pub theirs: Option<Vec<u8>>,
+        pub now: Option<Vec<u8>>,
+    }
+}
+
+/// The conflicts that nobody looked at yet, or this one.
+pub(super) async fn conflicts(
+    lease: &mut Lease,
+    butler: &str,
+    id: Option<i64>,
+) -> Result<Vec<ConflictRow>, StoreError> {
+    let sql =
+        "SELECT x.id, x.card, x.kind, s.name AS account, x.at AS found_at, x.base, x.ours, x.theirs, k.ours AS now
+               FROM shared.contact_card_conflicts x
+               JOIN shared.contact_sources s ON s.tenant_id = x.tenant_id AND s.id = x.source
+               JOIN shared.contact_source_readers r ON r.tenant_id = s.tenant_id AND r.source = s.id AND r.butler = $1
+               LEFT JOIN shared.contact_cards k ON k.tenant_id = x.tenant_id AND k.id = x.card AND k.archived_at IS NULL
+               WHERE x.tenant_id = shared.tenant()
+                 AND CASE WHEN $2::bigint IS NULL THEN x.taken IS NULL AND x.kind <> 'merged' ELSE x.id = $2 END
+               ORDER BY x.id LIMIT 100";
+    let rows = lease.query(sql, &[&butler, &id]).await.map_err(failed("reading conflicts"))?;
+    Ok(rows.iter().map(ConflictRow::from).collect())
 }
 
 /// A card's bytes.
@@ -198,9 +233,10 @@ pub(super) async fn by_name(
     Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
 }
 
-pub(super) async fn make(tx: &mut Tx<'_>, name: &str) -> Result<Uuid, StoreError> {
-    let rows =
-        tx.query("SELECT shared.contact_make($1, NULL) AS id", &[&name]).await.map_err(failed("making a contact"))?;
+/// Makes a contact on the word of an address book.
+pub(super) async fn make(tx: &mut Tx<'_>, name: &str, source: Uuid) -> Result<Uuid, StoreError> {
+    let rows = tx.query("SELECT shared.contact_make_of($1, NULL, $2) AS id", &[&name, &source]).await;
+    let rows = rows.map_err(failed("making a contact"))?;
     rows.first().map(|row| row.get("id")).ok_or_else(|| StoreError::Unexpected("no contact was made".to_owned()))
 }
 
@@ -246,8 +282,9 @@ pub(super) async fn forget(
     done.map(drop).map_err(failed("forgetting an identity"))
 }
 
-pub(super) async fn rename(tx: &mut Tx<'_>, contact: Uuid, name: &str) -> Result<(), StoreError> {
-    let done = tx.query("SELECT shared.contact_rename($1, $2)", &[&contact, &name]).await;
+/// Calls a contact as its card does: the name is believed as the address book is.
+pub(super) async fn rename(tx: &mut Tx<'_>, contact: Uuid, source: Uuid, name: &str) -> Result<(), StoreError> {
+    let done = tx.query("SELECT shared.contact_rename_of($1, $2, $3)", &[&contact, &name, &source]).await;
     done.map(drop).map_err(failed("renaming a contact"))
 }
 
@@ -414,7 +451,7 @@ pub(super) async fn conflict(tx: &mut Tx<'_>, source: Uuid, card: Uuid, of: &Con
     done.map(drop).map_err(failed("noting a conflict"))
 }
 
-/// The three decisions of people, in a call's own transaction.
+/// The decisions of people, in a call's own transaction.
 pub(super) mod decisions {
     use super::Uuid;
     use serde_json::Value;
@@ -431,6 +468,11 @@ pub(super) mod decisions {
 
     pub async fn merge(tx: &mut EffectTx<'_, '_>, source: Uuid, target: Uuid) -> Result<bool, ToolError> {
         let row = tx.query_opt("SELECT shared.people_merge($1, $2) AS done", &[&source, &target]).await?;
+        Ok(row.is_some_and(|row| row.get("done")))
+    }
+
+    pub async fn choose(tx: &mut EffectTx<'_, '_>, conflict: i64, choice: &str) -> Result<bool, ToolError> {
+        let row = tx.query_opt("SELECT shared.people_choose($1, $2) AS done", &[&conflict, &choice]).await?;
         Ok(row.is_some_and(|row| row.get("done")))
     }
 

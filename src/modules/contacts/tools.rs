@@ -18,8 +18,9 @@ const SYNC: &str = "contacts_sync_now";
 const STATUS: &str = "contacts_sync_status";
 const LIST: &str = "contacts_source_list";
 const RECONCILE: &str = "contacts_source_reconcile";
+const CONFLICTS: &str = "contacts_conflicts";
 
-pub(super) const NAMES: [&str; 4] = [SYNC, STATUS, LIST, RECONCILE];
+pub(super) const NAMES: [&str; 5] = [SYNC, STATUS, LIST, RECONCILE, CONFLICTS];
 
 /// A handler for one address book.
 macro_rules! with {
@@ -72,11 +73,20 @@ pub(super) fn tools(clerk: &Arc<Clerk>, butler: &str) -> Result<Vec<Tool>, Modul
         }),
         Meta { operators: true, reads_untrusted: true, ..Meta::write(Effect::Once) },
     )?;
+    let conflicts = define(
+        CONFLICTS,
+        "Cards that the address book and the household both changed: which versions there are, and which a person wants \
+         instead. `seen` leaves the card as it is. Another choice can be made later.",
+        json!({"conflict_id": {"type": "integer", "description": "One of them; all that are open, if not given"},
+               "take": {"type": "string", "enum": ["base", "ours", "theirs", "seen"]}}),
+        Meta { operators: true, reads_untrusted: true, ..Meta::write(Effect::Once) },
+    )?;
     Ok(vec![
         Tool::new(&sync, with!(clerk, butler, sync_now)),
         Tool::new(&status, with!(clerk, butler, sync_status)),
         Tool::new(&list, with!(clerk, butler, source_list)),
         Tool::new(&reconcile, with!(clerk, butler, reconcile_source)),
+        Tool::new(&conflicts, with!(clerk, butler, super::choices::conflicts)),
     ])
 }
 
@@ -183,11 +193,7 @@ async fn reconcile_source(call: ToolCall, clerk: Arc<Clerk>, _: Arc<str>) -> Res
     };
     decisions::record(&mut tx, &action, &done).await?;
     tx.commit().await?;
-    // It is decided; what follows from it a sync does as well.
-    if let Err(e) = work::compare(&clerk, clerk.settings.writes()).await {
-        tracing::warn!(error = %e, "cards are compared with people at the next sync");
-    }
-    clerk.wake.notify_one();
+    work::follow(&clerk).await;
     Ok(done)
 }
 

@@ -31,6 +31,14 @@ pub(super) async fn compare(clerk: &Clerk, writes: bool) -> Result<u64, StoreErr
     }
 }
 
+/// After what a person decided: what follows from it a sync does as well.
+pub(super) async fn follow(clerk: &Clerk) {
+    if let Err(e) = compare(clerk, clerk.settings.writes()).await {
+        tracing::warn!(error = %e, "cards are compared with people at the next sync");
+    }
+    clerk.wake.notify_one();
+}
+
 /// One card. Whether it was edited.
 async fn one(clerk: &Clerk, id: Uuid, writes: bool) -> Result<bool, StoreError> {
     let mut lease = clerk.lease().await?;
@@ -101,7 +109,7 @@ impl Work<'_, '_> {
                 sql::link(self.tx, self.card, "left_out", None).await?;
                 return Ok(None);
             }
-            (Some("apart"), None) => Some(sql::make(self.tx, &said.name).await?),
+            (Some("apart"), None) => Some(sql::make(self.tx, &said.name, self.clerk.source).await?),
             _ => self.find(said).await?,
         };
         let state = if contact.is_some() { "linked" } else { "waiting" };
@@ -141,7 +149,7 @@ impl Work<'_, '_> {
             let entity = if contact.is_some() { None } else { *entity };
             self.ask("name", (*contact, entity), said, &said.ids).await?;
         }
-        if named.is_empty() { Ok(Some(sql::make(self.tx, &said.name).await?)) } else { Ok(None) }
+        if named.is_empty() { Ok(Some(sql::make(self.tx, &said.name, self.clerk.source).await?)) } else { Ok(None) }
     }
 
     /// The contact that has an identity of the owner's.
@@ -223,7 +231,7 @@ impl Work<'_, '_> {
             sql::forget(self.tx, contact, (&id.channel, &id.identity), None).await?;
         }
         match news.name {
-            Some(name) => sql::rename(self.tx, contact, &name).await,
+            Some(name) => sql::rename(self.tx, contact, self.clerk.source, &name).await,
             None => Ok(()),
         }
     }

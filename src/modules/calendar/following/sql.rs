@@ -156,7 +156,7 @@ pub(in super::super) async fn states(lease: &mut Lease, sources: &[Uuid]) -> Res
                    (SELECT count(*) FROM shared.calendar_items i
                     WHERE i.tenant_id = s.tenant_id AND i.source = s.id AND i.pending) AS waiting,
                    (SELECT count(*) FROM shared.calendar_conflicts f
-                    WHERE f.tenant_id = s.tenant_id AND f.source = s.id AND f.kind <> 'merged') AS conflicts
+                    WHERE f.tenant_id = s.tenant_id AND f.source = s.id AND f.kind <> 'merged' AND f.taken IS NULL) AS conflicts
                FROM shared.calendar_sources s JOIN shared.calendar_cursors c ON (c.tenant_id, c.source) = (s.tenant_id, s.id)
                WHERE s.tenant_id = shared.tenant() AND s.id = ANY ($1) ORDER BY s.name";
     let rows = lease.read(sql, &[&sources]).await.map_err(StoreError::query("looking at calendars' syncs"))?;

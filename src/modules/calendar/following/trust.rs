@@ -1,7 +1,19 @@
 //! How far what comes from a server is believed. Who could have written it decides, and not what it says.
+//!
+//! Into a calendar that nobody but the owner writes a server may still put what others send: a scheduling server delivers
+//! invitations by itself (RFC 6638), and one that takes them from mail believes whatever organizer stands in them. What it
+//! delivers always asks the owner to come: that is why it is delivered. So an event is a stranger's
+//! - if somebody else invites to it;
+//! - if it asks the owner to come and the household has never had it, even where it says that the owner invites;
+//! - if it is an invitation as it was mailed.
+//!
+//! Neither `SCHEDULE-STATUS` nor a tag nor any other property decides, because who forges an organizer forges these as well.
+//! What the household had before, and the owner invites to, stays as it was believed: programs and servers add the owner to
+//! those who come, and a label never rises again. A meeting that the owner made in another program, which lists the owner
+//! among those who come, can't be told from a forged one, and is a stranger's.
 
 use base::Trust;
-use calendar::{Event, Object};
+use calendar::{Event, Object, is_one_of};
 
 /// Who is the owner there.
 pub(in super::super) struct Writers {
@@ -12,18 +24,14 @@ pub(in super::super) struct Writers {
 }
 
 impl Writers {
-    fn is_own(&self, address: &str) -> bool {
-        let address = address.trim();
-        let address =
-            address.get(..7).filter(|start| start.eq_ignore_ascii_case("mailto:")).map_or(address, |_| &address[7..]);
-        self.own.iter().any(|own| own.eq_ignore_ascii_case(address))
-    }
-
-    /// Whether somebody else invites to it: what is said in it are that one's words.
-    fn invites(&self, event: &Event) -> bool {
+    /// Whether somebody else may have invited to it: what is said in it are that one's words. `had`: the household has it
+    /// already.
+    fn invites(&self, event: &Event, had: bool) -> bool {
+        let asked = event.answer_of(&self.own).is_some();
         match &event.organizer {
-            Some(organizer) => !self.is_own(organizer),
-            None => event.attendees.iter().any(|one| self.is_own(&one.email)),
+            Some(organizer) if !is_one_of(&self.own, organizer) => true,
+            Some(_) => asked && !had,
+            None => asked,
         }
     }
 
@@ -35,7 +43,7 @@ impl Writers {
         if had.and_then(|had| Object::read(had).ok()).is_some_and(|had| had.events == object.events) {
             return None;
         }
-        if is_message(has) || object.events.iter().any(|event| self.invites(event)) {
+        if is_message(has) || object.events.iter().any(|event| self.invites(event, had.is_some())) {
             return Some(Trust::Stranger);
         }
         Some(if self.private { Trust::Owner } else { Trust::Known })
@@ -74,10 +82,24 @@ mod tests {
             "ORGANIZER;CN=ada@example.org:mailto:eve@example.net\r\nATTENDEE:mailto:ada@example.org\r\n",
             "ATTENDEE;PARTSTAT=NEEDS-ACTION:mailto:ada@example.org\r\n",
             "METHOD:REQUEST\r\n",
+            // A forged organizer, with all that a server would have added.
+            "ORGANIZER;SCHEDULE-STATUS=1.1:mailto:ada@example.org\r\nATTENDEE;PARTSTAT=ACCEPTED;ROLE=CHAIR:MAILTO:Ada@example.org\r\n",
         ] {
             assert_eq!(trust(true, strangers), Some(Trust::Stranger), "{strangers}");
         }
         assert_eq!(own(true).trust(b"BEGIN:VCALENDAR\r\nEND:VCALENDAR\r\n", None), Some(Trust::Stranger));
+    }
+
+    #[test]
+    fn what_the_household_made_stays_the_owners_when_a_server_lists_the_owner() {
+        let writers = Writers { own: vec!["ada@example.org".into()], private: true };
+        let made = event("ATTENDEE:mailto:bea@example.org\r\n");
+        let back = "ORGANIZER:mailto:ada@example.org\r\nATTENDEE:mailto:bea@example.org\r\nATTENDEE:mailto:ada@example.org\r\n";
+        assert_eq!(writers.trust(&event(back), Some(&made)), Some(Trust::Owner));
+        assert_eq!(writers.trust(&event(back), None), Some(Trust::Stranger));
+        // Somebody else took it over.
+        let taken = back.replace("ORGANIZER:mailto:ada", "ORGANIZER:mailto:eve");
+        assert_eq!(writers.trust(&event(&taken), Some(&made)), Some(Trust::Stranger));
     }
 
     #[test]
