@@ -29,6 +29,7 @@ mod butler_pages;
 mod calendar;
 mod calendar_caldav;
 mod calendar_caldav_crash;
+mod calendar_choices;
 mod calendar_google;
 mod calendar_injections;
 mod calendar_invitations;
