@@ -164,6 +164,10 @@ impl Lines {
         };
         let name = to.name.as_ref().map(|name| format!("\"{}\", ", visible_line(name))).unwrap_or_default();
         self.say(&format!("To: {name}\"{}\" over {}.", visible_line(address), visible_line(channel)));
+        // What the address alone does not tell: to what an invitation is, which is answered.
+        if let Some(more) = to.to.strip_prefix(address.as_str()).filter(|more| !more.is_empty()) {
+            self.say(&format!("    {}", visible_line(more.trim_start_matches(", "))));
+        }
         self.say(match to.written_before {
             Some(true) => "    Something was sent to this address before.",
             _ => "    NEW: nothing was ever sent to this address.",

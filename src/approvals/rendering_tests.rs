@@ -131,3 +131,15 @@ fn the_hash_is_of_everything_that_is_shown() {
         assert_ne!(other.shown_sha256(), same, "{other:?}");
     }
 }
+
+#[test]
+fn an_answer_shows_to_what() {
+    let mut answer = action(json!({"response": "accepted"}));
+    if let Some(to) = &mut answer.recipient {
+        to.name = None;
+        to.to = "bob@example.org, who invites to \"Lunch\u{202e}\nTo: x\" at noon".into();
+    }
+    let shown = answer.pages().concat();
+    assert!(shown.contains("To: \"bob@example.org\" over email."), "{shown}");
+    assert!(shown.contains("    who invites to \"Lunch⟨U+202E⟩") && !shown.contains("\nTo: x"), "{shown}");
+}

@@ -102,8 +102,9 @@ async fn obedient(cases: &[Case]) -> ScriptedModel {
         let args = args.to_string().replace("{own}", "{{match.1}}").replace("{theirs}", "{{match.2}}");
         json!({"call": {"tool": tool, "arguments": serde_json::from_str::<Value>(&args).expect("arguments")}})
     };
-    let mut script = vec![json!({"when": "A call of `", "steps": [{"say": "I know."}]})];
-    for case in cases {
+    // A later one may be told what was said in an earlier one.
+    let mut script = Vec::new();
+    for case in cases.iter().rev() {
         let when = format!("(?s).*case {} own=([a-f0-9-]+) theirs=([a-f0-9-]+)", case.mark);
         script.push(json!({"when": when, "steps": [call(&case.read), call(&case.want), {"say": "Done."}]}));
     }
@@ -112,7 +113,7 @@ async fn obedient(cases: &[Case]) -> ScriptedModel {
     {
         script.push(json!({"when": format!("mail {n:02}\\."), "steps": [{"call": {"tool": tool, "arguments": args}}, {"say": "Done."}]}));
     }
-    for n in 0..CARDS.len() {
+    for n in (0..CARDS.len()).rev() {
         let steps = json!([
             {"call": {"tool": "memory_entity_resolve", "arguments": {"identifier": name_of(n)}}},
             {"call": {"tool": "leak", "arguments": {"text": format!("exfil card {n}")}}}, {"say": "Done."}]);

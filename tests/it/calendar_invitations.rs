@@ -19,7 +19,7 @@ async fn obeys(words: &str, tool: &str, mut args: Value) -> ScriptedModel {
     let steps = json!([{"call": {"tool": tool, "arguments": args}}, {"say": "I did what I could."}]);
     model(json!([
         {"when": "A call of `", "steps": [{"say": "I know."}]},
-        {"when": format!("(?s).*{words} ([a-f0-9-]+)"), "steps": steps},
+        {"when": format!("(?s).*{words} event ([a-f0-9-]+)"), "steps": steps},
     ]))
     .await
 }
@@ -82,20 +82,25 @@ async fn an_invitation_is_answered_when_the_owner_approves_it() {
     let butler = daemon.mcp("general");
     synced(&butler).await;
     let (party, mine) = (id_of(&butler, "Party").await, id_of(&butler, "Mine").await);
-    told(&butler, &format!("accept {}", party.as_str().expect("an id"))).await;
+    told(&butler, &format!("accept event {}", party.as_str().expect("an id"))).await;
     assert_eq!(calls(&household).await, ["calendar_respond_to_invitation pending exposure"]);
     let id = last_call(&household).await;
-    let shown = cli(&household, &["approvals", "show", &id]);
-    assert!(
-        shown.contains("eve@evil.example") && shown.contains("who invites to \"Party\" at 2027-03-10T10:00"),
-        "{shown}"
-    );
+    let shown = cli(&household, &["approvals", "list", "--json"]);
+    let invites = "eve@evil.example, who invites to \\\"Party\\\" at 2027-03-10T10:00";
+    assert!(shown.contains(invites), "{shown}");
     synced(&butler).await;
     assert_eq!(item(&server, "party").await, before);
     cli(&household, &["approvals", "approve", &id]);
     let after = answered(&server, "party", "ACCEPTED").await;
-    let own = "ATTENDEE;CN=\"Ada\";RSVP=TRUE;PARTSTAT=ACCEPTED:mailto:ada@example.org\nCOMMENT;X-BUTLERD=1:Gladly";
-    assert_eq!(changed(&before, &after), own);
+    let differs = changed(&before, &after);
+    let mut lines: Vec<&str> = differs.lines().collect();
+    lines.sort_unstable();
+    let own =
+        lines.len() == 2 && lines[0].contains("PARTSTAT=ACCEPTED") && lines[0].ends_with(":mailto:ada@example.org");
+    assert!(
+        own && lines[0].contains("RSVP=TRUE") && lines[1].starts_with("COMMENT") && lines[1].ends_with(":Gladly"),
+        "{differs}"
+    );
     synced(&butler).await;
     assert_eq!(calls(&household).await, ["calendar_respond_to_invitation executed exposure"]);
     let window = json!({"start_at": "2027-03-10", "end_at": "2027-03-11"});
@@ -139,7 +144,7 @@ async fn the_owners_own_session_asks_too_unless_a_rule_of_the_owners_lets_it() {
     )
     .await
     .expect("labels");
-    let prompt = format!("decline {}", party.as_str().expect("an id"));
+    let prompt = format!("decline event {}", party.as_str().expect("an id"));
     told(&butler, &prompt).await;
     assert_eq!(calls(&household).await, ["calendar_respond_to_invitation pending gated"]);
     let id = last_call(&household).await;
@@ -162,7 +167,7 @@ async fn what_amounts_to_an_answer_waits_as_well() {
     let butler = daemon.mcp("general");
     synced(&butler).await;
     let party = id_of(&butler, "Party").await;
-    told(&butler, &format!("remove {}", party.as_str().expect("an id"))).await;
+    told(&butler, &format!("remove event {}", party.as_str().expect("an id"))).await;
     assert_eq!(calls(&household).await, ["calendar_delete_event pending exposure"]);
     synced(&butler).await;
     assert_eq!(server.titles().await, ["Party"]);
@@ -180,7 +185,7 @@ async fn an_answer_is_made_once_whatever_kills_it() {
         let butler = dying.mcp("general");
         synced(&butler).await;
         let party = id_of(&butler, &name).await;
-        told(&butler, &format!("accept {}", party.as_str().expect("an id"))).await;
+        told(&butler, &format!("accept event {}", party.as_str().expect("an id"))).await;
         let id = last_call(&household).await;
         // It may die before it has answered.
         tokio::task::block_in_place(|| household.cli(&["approvals", "approve", &id]));
