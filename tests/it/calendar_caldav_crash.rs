@@ -39,10 +39,9 @@ impl Elsewhere for Radicale {
     }
 }
 
-/// Kills the daemon at each of these steps, and looks at both sides after the next one is up.
-pub async fn killed_at(steps: &[&str], household: &Household, mut daemon: Daemon, server: &impl Elsewhere) {
-    for (n, step) in steps.iter().enumerate() {
-        let point = &format!("calendar.{step}");
+/// Kills the daemon at each of these points, and looks at both sides after the next one is up.
+pub async fn killed_at(points: &[&str], household: &Household, mut daemon: Daemon, server: &impl Elsewhere) {
+    for (n, point) in points.iter().enumerate() {
         let butler = daemon.mcp("switchboard");
         let made = butler.ok("calendar_create_event", event(&format!("House {n}"), "2027-05-01T09:00")).await;
         synced(&butler).await;
@@ -65,7 +64,7 @@ pub async fn killed_at(steps: &[&str], household: &Household, mut daemon: Daemon
         daemon = household.start().await;
         synced(&daemon.mcp("switchboard")).await;
         wanted.push(format!("Server {n}"));
-        match *step {
+        match point.trim_start_matches("calendar.") {
             "changed" | "sending" | "sent" => wanted.push("Made while it died".to_owned()),
             "updating" | "updated" => {
                 wanted.retain(|title| *title != format!("House {n}"));
@@ -85,8 +84,21 @@ async fn killed_between_any_two_steps_of_a_sync() {
     let Some(server) = Radicale::start("calendar_caldav_crash").await else { return };
     let household = Household::few().with_caldav("switchboard", &server, "private = [\"cal\"]\n");
     let points = [
-        "claimed", "listed", "fetched", "writing", "written", "moving", "moved", "synced", "changed", "sending",
-        "sent", "updating", "updated", "deleting", "deleted",
+        "calendar.claimed",
+        "calendar.listed",
+        "calendar.fetched",
+        "calendar.writing",
+        "calendar.written",
+        "calendar.moving",
+        "calendar.moved",
+        "calendar.synced",
+        "calendar.changed",
+        "calendar.sending",
+        "calendar.sent",
+        "calendar.updating",
+        "calendar.updated",
+        "calendar.deleting",
+        "calendar.deleted",
     ];
     let daemon = household.start().await;
     killed_at(&points, &household, daemon, &server).await;

@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::fields::{Fields, Item, excepted};
 use super::parts::{self, Parts, is_cancelled, own, repeats};
+use super::unfit::Unfit;
 use super::{text, times};
 use crate::client::Query;
 use crate::{Client, GoogleError};
@@ -215,7 +216,7 @@ impl Collection {
         // A series that moved has other instances than it had.
         let id = id_of(&parts.main).to_owned();
         let parts = match moved {
-            true => self.parts(&id, None).await?.ok_or_else(|| Why::Push(PushError::Changed))?,
+            true => self.parts(&id, None).await?.ok_or(Why::Push(PushError::Changed))?,
             false => parts,
         };
         self.instances(&id, &parts, wanted).await?;
@@ -257,7 +258,7 @@ impl Collection {
                 continue;
             }
             let at = times::like(&wanted.main.start, &at);
-            self.bring_instance(there, &wanted.main.at(&at).map_err(Why::refused)?).await?;
+            self.bring_instance(there, &wanted.main.at(&at)?).await?;
         }
         Ok(())
     }
@@ -287,6 +288,12 @@ enum Why {
 impl Why {
     fn refused(why: String) -> Self {
         Self::Push(PushError::Refused(why))
+    }
+}
+
+impl From<Unfit> for Why {
+    fn from(why: Unfit) -> Self {
+        Self::refused(why.to_string())
     }
 }
 
@@ -323,8 +330,8 @@ fn listed_etag(event: &Value) -> String {
 fn fields(event: &Value) -> Result<Fields, Why> {
     let unread = |why: &str| Why::refused(format!("what Google has of it can't be read: {why}"));
     let start = times::read(&event["start"]).ok_or_else(|| unread("it has no start"))?;
-    let component = text::event(event, "it", &start, None).map_err(|why| unread(&why))?;
-    Fields::alone(&component).map_err(|why| unread(&why))
+    let component = text::event(event, "it", &start, None).map_err(|why| unread(&why.to_string()))?;
+    Fields::alone(&component).map_err(|why| unread(&why.to_string()))
 }
 
 impl Remote for Collection {
@@ -362,7 +369,7 @@ impl Remote for Collection {
                 Ok(None) => Found::Missing,
                 Ok(Some(parts)) => match text::written(&parts) {
                     Ok(bytes) => Found::Here { etag: Some(parts.etag()), bytes },
-                    Err(why) => Found::Unreadable(why),
+                    Err(why) => Found::Unreadable(why.to_string()),
                 },
                 Err(
                     e @ (GoogleError::Forbidden { .. } | GoogleError::Refused { .. } | GoogleError::TooLarge { .. }),
@@ -386,7 +393,7 @@ impl Remote for Collection {
     }
 
     async fn create(&self, href: &str, bytes: &[u8]) -> Result<Stored, PushError<GoogleError>> {
-        let wanted = Item::read(bytes).map_err(PushError::Refused)?;
+        let wanted = Item::read(bytes).map_err(Why::from)?;
         let unfinished = !wanted.instances.is_empty();
         let body = wanted.main.body(href, unfinished);
         let made = match self.call(Method::POST, &[], &[NOBODY_TOLD], Some(&body), None).await {
@@ -407,7 +414,7 @@ impl Remote for Collection {
     }
 
     async fn update(&self, href: &str, etag: &str, bytes: &[u8]) -> Result<Stored, PushError<GoogleError>> {
-        let wanted = Item::read(bytes).map_err(PushError::Refused)?;
+        let wanted = Item::read(bytes).map_err(Why::from)?;
         let parts = self.parts(href, None).await.map_err(Why::from)?.ok_or(PushError::Missing)?;
         if parts.etag() != etag {
             return Err(PushError::Changed);

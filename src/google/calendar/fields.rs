@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::parts;
 use super::times;
+use super::unfit::Unfit;
 
 /// One event, or one instance of a series, in those fields of Google's that the household knows.
 #[derive(Clone, Debug)]
@@ -35,9 +36,9 @@ pub(super) struct Item {
 
 impl Item {
     /// Else a sentence why Google can't have it.
-    pub fn read(bytes: &[u8]) -> Result<Self, String> {
-        let object = Object::read(bytes).map_err(|e| e.to_string())?;
-        let root = calendar::text::read(bytes).map_err(|e| e.to_string())?;
+    pub fn read(bytes: &[u8]) -> Result<Self, Unfit> {
+        let object = Object::read(bytes)?;
+        let root = calendar::text::read(bytes)?;
         let master = object.master().ok_or("it is only some instances of a series; put them in as events")?;
         let mut main = None;
         let mut instances = Vec::new();
@@ -53,12 +54,12 @@ impl Item {
 }
 
 impl Fields {
-    pub fn read(event: &Event, component: &Component) -> Result<Self, String> {
+    pub fn read(event: &Event, component: &Component) -> Result<Self, Unfit> {
         if event.status == Status::Cancelled {
-            return Err("Google deletes an event that is cancelled; delete it, or let it take place".to_owned());
+            return Err("Google deletes an event that is cancelled; delete it, or let it take place".into());
         }
         if event.this_and_future {
-            return Err("Google has no change for one instance and all later ones; split the series".to_owned());
+            return Err("Google has no change for one instance and all later ones; split the series".into());
         }
         let mut plain = Map::new();
         for (name, text) in
@@ -93,12 +94,12 @@ impl Fields {
     }
 
     /// Of a component by itself, such as Google's own.
-    pub fn alone(component: &Component) -> Result<Self, String> {
+    pub fn alone(component: &Component) -> Result<Self, Unfit> {
         let mut root = Component::new("VCALENDAR");
         root.nodes.push(Node::Component(component.clone()));
         let mut bytes = Vec::new();
         root.write(&mut bytes);
-        let object = Object::read(&bytes).map_err(|e| e.to_string())?;
+        let object = Object::read(&bytes)?;
         Self::read(object.main(), component)
     }
 
@@ -173,9 +174,9 @@ impl Fields {
     }
 
     /// This series' own fields for one of its instances.
-    pub fn at(&self, instance: &When) -> Result<Self, String> {
+    pub fn at(&self, instance: &When) -> Result<Self, Unfit> {
         let length = self.end.local().duration_since(self.start.local());
-        let end = instance.plus(length).map_err(|e| e.to_string())?;
+        let end = instance.plus(length)?;
         let mut plain = self.plain.clone();
         plain.insert("start".to_owned(), times::written(instance)?);
         plain.insert("end".to_owned(), times::written(&end)?);

@@ -13,6 +13,7 @@ pub(crate) mod forms;
 mod parts;
 mod text;
 mod times;
+mod unfit;
 
 use reqwest::Method;
 use serde_json::Value;

@@ -10,12 +10,13 @@ use serde_json::Value;
 
 use super::parts::{self, Parts, is_cancelled, own};
 use super::times;
+use super::unfit::Unfit;
 
 /// Who organizes what nobody says who organizes; Google itself writes so.
 const NOBODY_KNOWN: &str = "unknownorganizer@calendar.google.com";
 
 /// The iCalendar text of an item; else a sentence why there is none.
-pub(super) fn written(parts: &Parts) -> Result<Vec<u8>, String> {
+pub(super) fn written(parts: &Parts) -> Result<Vec<u8>, Unfit> {
     let main = &parts.main;
     let start = times::read(&main["start"]).ok_or("it has no start that can be read")?;
     let uid = uid(main);
@@ -64,10 +65,10 @@ fn as_series(start: &When, id: &When) -> Option<When> {
 }
 
 /// One component. `instance`: which one of the series it replaces.
-pub(super) fn event(of: &Value, uid: &str, start: &When, instance: Option<&When>) -> Result<Component, String> {
+pub(super) fn event(of: &Value, uid: &str, start: &When, instance: Option<&When>) -> Result<Component, Unfit> {
     let end = match times::read(&of["end"]) {
         Some(end) => end,
-        None => default_end(start).map_err(|e| e.to_string())?,
+        None => default_end(start)?,
     };
     let mut out = Component::new("VEVENT");
     lines(&mut out, [Line::new("UID", uid)]);

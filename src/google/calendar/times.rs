@@ -5,6 +5,8 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
+use super::unfit::Unfit;
+
 /// `start`, `end` or `originalStartTime`. Google writes a time with the offset of the calendar, which says nothing of the
 /// event: that has a zone of its own.
 pub(super) fn read(time: &Value) -> Option<When> {
@@ -23,13 +25,13 @@ pub(super) fn read(time: &Value) -> Option<When> {
 }
 
 /// As Google wants it.
-pub(super) fn written(when: &When) -> Result<Value, String> {
+pub(super) fn written(when: &When) -> Result<Value, Unfit> {
     let zone = match when {
         When::Date(day) => return Ok(json!({"date": day.to_string()})),
         When::Utc(_) => "UTC".to_owned(),
         When::Zoned(_, zone) => zone.tz.iana_name().unwrap_or(&zone.id).to_owned(),
         When::Floating(_) => {
-            return Err("Google keeps no time without a zone; give the event a zone".to_owned());
+            return Err("Google keeps no time without a zone; give the event a zone".into());
         }
     };
     Ok(json!({"dateTime": when.shown(&TimeZone::UTC), "timeZone": zone}))
@@ -79,7 +81,7 @@ mod tests {
             assert!(same(&read(&written(&when).unwrap()).unwrap(), &when));
         }
         let floating = When::read("DTSTART", "20270310T090000", None).unwrap();
-        assert!(written(&floating).unwrap_err().contains("give the event a zone"));
+        assert!(written(&floating).unwrap_err().to_string().contains("give the event a zone"));
         assert_eq!((read(&json!({})), read(&json!({"date": "soon"}))), (None, None));
     }
 }

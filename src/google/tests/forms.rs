@@ -82,9 +82,14 @@ fn only_what_differs_is_written() {
         alarmed["reminders"]["overrides"],
         json!([{"method": "email", "minutes": 60}, {"method": "popup", "minutes": 5}])
     );
-    assert!(changed(&event, &text.replace("STATUS:CONFIRMED", "STATUS:CANCELLED")).unwrap_err().contains("delete it"));
+    assert!(
+        changed(&event, &text.replace("STATUS:CONFIRMED", "STATUS:CANCELLED"))
+            .unwrap_err()
+            .to_string()
+            .contains("delete it")
+    );
     let floating = text.replace(";TZID=Europe/Berlin", "");
-    assert!(changed(&event, &floating).unwrap_err().contains("give the event a zone"));
+    assert!(changed(&event, &floating).unwrap_err().to_string().contains("give the event a zone"));
 }
 
 #[test]
