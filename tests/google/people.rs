@@ -167,8 +167,8 @@ impl State {
     }
 
     fn keep(&mut self, number: usize, person: Value, call: &Call) -> Answer {
-        let several = |field: &&str| person[**field].as_array().is_some_and(|all| all.len() > 1);
-        if SINGLE.iter().any(|field| several(&field)) {
+        let several = |field: &&str| person[*field].as_array().is_some_and(|all| all.len() > 1);
+        if SINGLE.iter().any(several) {
             return refused(400, "invalidArgument");
         }
         self.put(number, person);

@@ -57,7 +57,7 @@ async fn calendars_are_connected_by_one_command() {
     // Nothing is changed by what fails.
     for (more, password, said) in [
         (vec![], "wrong", "does not accept the user name or the password"),
-        (vec!["--calendar", "garden"], PASSWORD, "there is no `garden`; there are: `cal`, `work`"),
+        (vec!["--calendar", "garden"], PASSWORD, "there is no `garden`; there are: `ada/cal`, `ada/work`"),
         (vec!["--calendar", "cal", "--private", "work"], PASSWORD, "there is no `work`"),
         (vec!["--butler", "nobody"], PASSWORD, "nobody/butler.toml can't be read"),
     ] {
@@ -80,7 +80,7 @@ async fn calendars_are_connected_by_one_command() {
     let after = text(&household, "general");
     let section = format!(
         "[modules.calendar]\nprovider = \"caldav\"\nurl = \"{url}\"\nuser = \"ada\"\n\
-         password = \"BUTLER_CALENDAR_PASSWORD\"\ncalendars = [\"work\"]\n"
+         password = \"BUTLER_CALENDAR_PASSWORD\"\ncalendars = [\"ada/work\"]\n"
     );
     assert!(after.starts_with(&before) && after.ends_with(&section), "{after}");
     assert!(secrets(&household).contains("BUTLER_CALENDAR_PASSWORD"));
@@ -125,7 +125,7 @@ async fn an_address_book_is_connected_by_one_command() {
     let before = text(&household, "general");
     let base = ["connect", "carddav", &url, "--user", "ada"];
     let (code, shown) = run(&household, &[&base[..], &["--address-book", "garden"]].concat(), PASSWORD);
-    assert!(code != 0 && shown.contains("there is no `garden`; there are: `people`"), "{shown}");
+    assert!(code != 0 && shown.contains("there is no `garden`; there are: `ada/people`"), "{shown}");
     assert_eq!(text(&household, "general"), before);
     // There is no butler `relationship` here.
     let (code, shown) = run(&household, &base, PASSWORD);
@@ -147,19 +147,23 @@ async fn an_address_book_is_connected_by_one_command() {
     assert_eq!(terminal.end(), 0, "{}", terminal.shown());
     // The same account has the same secret.
     let health = text(&household, "health");
-    assert!(health.ends_with("password = \"BUTLER_CONTACTS_PASSWORD\"\naddress_book = \"club\"\n"), "{health}");
+    assert!(health.ends_with("password = \"BUTLER_CONTACTS_PASSWORD\"\naddress_book = \"ada/club\"\n"), "{health}");
     // The first one's settings don't say which of the two that there are by now.
     let (code, shown) = run(&household, &["reload"], "");
     assert_eq!(code, 0, "{shown}");
     let tried = doctor(&household);
     assert!(tried.contains("set `address_book` to one of"), "{tried}");
-    assert!(tried.contains("(club) lets the household in (contacts)"), "{tried}");
+    assert!(tried.contains("(ada/club) lets the household in (contacts)"), "{tried}");
 }
 
 /// What `doctor` finds of accounts, as `status` and its sentence.
 fn accounts(household: &Household) -> Vec<String> {
     let shown = run(household, &["doctor"], "").1;
-    shown.lines().filter(|line| line.contains(" at http")).map(str::to_owned).collect()
+    shown
+        .lines()
+        .filter(|line| line.contains("lets the household in") || line.contains("does not work"))
+        .map(str::to_owned)
+        .collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -189,9 +193,9 @@ async fn doctor_tries_each_account_and_says_what_is_wrong() {
     let all = accounts(&household);
     let has = |words: &[&str]| all.iter().any(|line| words.iter().all(|word| line.contains(word)));
     assert!(has(&[&format!("ada at {} lets the household in (calendar)", server.server.url)]), "{all:?}");
-    assert!(has(&["no calendar `garden`", "there are: `cal`", "Correct `calendars`"]), "{all:?}");
+    assert!(has(&["no calendar `garden`", "there are: `ada/cal`", "Correct `calendars`"]), "{all:?}");
     assert!(has(&[&format!("ada at {host} lets the household in (contacts)")]), "{all:?}");
-    assert!(has(&["no address book `garden`", "`people`"]), "{all:?}");
+    assert!(has(&["no address book `garden`", "`ada/people`"]), "{all:?}");
     assert!(has(&["does not accept the user name or the password", "butlerd secret set OTHER_PASSWORD"]), "{all:?}");
     let (code, _) = run(&household, &["doctor"], "");
     assert_ne!(code, 0);

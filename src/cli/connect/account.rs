@@ -37,8 +37,10 @@ impl Found {
         if alone && fits { self.name.clone() } else { self.place.clone() }
     }
 
+    /// By its name, its path, or what its path ends with.
     fn is(&self, named: &str) -> bool {
-        self.name == named || self.place.trim_matches('/') == named.trim_matches('/')
+        let place = self.place.trim_matches('/');
+        self.name == named || place == named.trim_matches('/') || place.rsplit('/').next() == Some(named)
     }
 }
 
@@ -223,7 +225,7 @@ mod tests {
         assert_eq!(picked(&all, "3, Home,,3"), Ok(vec![2, 0]));
         // A name comes before a number, and a path is a name.
         assert_eq!(picked(&all, "2"), Ok(vec![1]));
-        assert_eq!(picked(&all, "/a/4"), Ok(vec![3]));
+        assert_eq!((picked(&all, "/a/4"), picked(&all, "4")), (Ok(vec![3]), Ok(vec![3])));
         for wrong in ["5", "0", "Garden", ","] {
             assert!(picked(&all, wrong).is_err(), "{wrong}");
         }
