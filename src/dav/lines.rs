@@ -54,6 +54,14 @@ impl<'a> Line<'a> {
         self.text[..self.value].strip_suffix(':').and_then(|head| head.get(from..)).unwrap_or_default()
     }
 
+    /// What it says, without the order and the letter case that formats don't care about.
+    fn statement(&self) -> String {
+        let group = self.group.as_ref().map(|group| format!("{group}.")).unwrap_or_default();
+        let mut parameters: Vec<String> = self.parameters().split(';').map(str::to_ascii_uppercase).collect();
+        parameters.sort();
+        format!("{group}{}{}:{}", self.name, parameters.join(";"), self.value().trim_end())
+    }
+
     pub fn begins(&self) -> Option<String> {
         (self.name == "BEGIN").then(|| self.value().trim().to_ascii_uppercase())
     }
@@ -111,15 +119,41 @@ pub(crate) fn same(a: &[u8], b: &[u8]) -> bool {
     a == b || texts(a) == texts(b)
 }
 
+/// Components within components that are looked at; real ones have three.
+const MOST_DEPTH: usize = 8;
+
+/// Whether two items say the same in whatever order, but for properties of these names: a server may write what it was sent
+/// in an order of its own. What is no whole component is like nothing.
+pub(crate) fn alike(a: &[u8], b: &[u8], but: &[&str]) -> bool {
+    let said = said(a, but);
+    said.is_some() && said == self::said(b, but)
+}
+
+/// Each component in one form, whatever the order of what is in it.
+fn said(bytes: &[u8], but: &[&str]) -> Option<Vec<String>> {
+    let mut open: Vec<Vec<String>> = vec![Vec::new()];
+    for line in Line::all(bytes) {
+        if line.begins().is_some() && open.len() <= MOST_DEPTH {
+            open.push(vec![line.statement()]);
+        } else if line.begins().is_some() {
+            return None;
+        } else if line.ends().is_some() {
+            let mut inner = open.pop()?;
+            inner.sort();
+            open.last_mut()?.push(inner.join("\n"));
+        } else if !line.text.is_empty() && !but.contains(&line.name.as_str()) {
+            open.last_mut()?.push(line.statement());
+        }
+    }
+    let mut all = open.pop().filter(|_| open.is_empty())?;
+    all.sort();
+    Some(all)
+}
+
 /// What an item says, without the order and the letter case that formats don't care about.
 pub(crate) fn statements(bytes: &[u8]) -> Vec<String> {
-    let statement = |line: Line| {
-        let group = line.group.as_ref().map(|group| format!("{group}.")).unwrap_or_default();
-        let mut parameters: Vec<String> = line.parameters().split(';').map(str::to_ascii_uppercase).collect();
-        parameters.sort();
-        format!("{group}{}{}:{}", line.name, parameters.join(";"), line.value().trim_end())
-    };
-    let mut all: Vec<String> = Line::all(bytes).into_iter().filter(|l| !l.text.is_empty()).map(statement).collect();
+    let lines = Line::all(bytes).into_iter().filter(|line| !line.text.is_empty());
+    let mut all: Vec<String> = lines.map(|line| line.statement()).collect();
     all.sort();
     all
 }
@@ -154,6 +188,23 @@ mod tests {
         assert!(bytes.split(|b| *b == b'\n').all(|line| line.len() <= 76));
         assert!(String::from_utf8(bytes.clone()).is_ok());
         assert_eq!(Line::all(&bytes)[0].text, text);
+    }
+
+    #[test]
+    fn another_order_says_the_same() {
+        let event = |lines: &str| format!("BEGIN:VEVENT\r\n{lines}END:VEVENT\r\n");
+        let (one, two) = (event("UID:1\r\nSUMMARY:a\r\n"), event("SUMMARY:b\r\nUID:1\r\n"));
+        let like = |a: &str, b: &str| alike(a.as_bytes(), b.as_bytes(), &["REV"]);
+        assert!(like(&event("UID:1\r\nX;A=1;B=2:y\r\n"), &event("REV:2\r\nX;b=2;A=1:y\r\nUID:1\r\n")));
+        assert!(like(&format!("{one}{two}"), &format!("{two}{one}")));
+        // The same lines in other components are something else.
+        let (three, four) = (one.replace(":a", ":b"), two.replace(":b", ":a"));
+        let apart = |a: &str, b: &str| (a.replace("UID:1", "UID:3"), b.to_owned());
+        let ((a, b), (c, d)) = (apart(&one, &two), apart(&three, &four));
+        assert!(!like(&format!("{a}{b}"), &format!("{c}{d}")));
+        assert!(!like(&one, &two) && !like("UID:1", "END:X") && !like("BEGIN:X\r\n", "BEGIN:X\r\n"));
+        let deep = "BEGIN:X\r\n".repeat(50_000);
+        assert!(!like(&deep, &deep));
     }
 
     #[test]

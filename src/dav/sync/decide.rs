@@ -3,7 +3,7 @@
 use super::merge::STAMPS;
 use super::merge::merged;
 use super::store::{Conflict, ConflictKind, Item, Write};
-use crate::lines::{same, statements, uid};
+use crate::lines::{alike, same, statements, uid};
 
 /// What the server has at an item's href.
 pub(super) struct Theirs<'a> {
@@ -42,7 +42,7 @@ pub(super) fn changed(mut item: Item, theirs: &Theirs) -> Write {
     };
     let (ours, conflict) = match (&base, &ours) {
         // Both made the same of it.
-        (_, Some(ours)) if same(ours, bytes) => (Some(bytes.to_vec()), None),
+        (_, Some(ours)) if same(ours, bytes) || alike(ours, bytes, &STAMPS) => (Some(bytes.to_vec()), None),
         (Some(base), Some(ours)) if base == ours => (Some(bytes.to_vec()), None),
         (Some(_), ours) if unchanged => (ours.clone(), None),
         (Some(base), Some(ours)) => match merged(base, ours, bytes) {
@@ -78,14 +78,18 @@ fn keeps(sent: &[u8], stored: &[u8]) -> bool {
     statements(sent).iter().all(|line| stamp(line) || stored.binary_search(line).is_ok())
 }
 
-/// Settles what was sent and never answered. An href that was made for this item alone, and that the server is at, proves
-/// that it arrived, whatever became of it since; else only its own bytes do.
+/// Settles what was sent and never answered. What the server has says that it arrived if it says the same, though in the
+/// server's own order; what was sent before that is no edit of anybody else's then. An href that was made for this item alone,
+/// and that the server is at, proves it as well, whatever became of it since.
 fn arrived(item: &mut Item, theirs: &Theirs) {
     let Some(sent) = item.sent.take() else { return };
     let made_for_it = item.base.is_none() && item.href.as_deref() == Some(theirs.href);
-    // A server that keeps no bytes writes what it took with stamps and in an order of its own.
-    let same = || same(&sent, theirs.bytes) || keeps(&sent, theirs.bytes) && keeps(theirs.bytes, &sent);
-    if made_for_it || same() {
+    if same(&sent, theirs.bytes) || alike(&sent, theirs.bytes, &STAMPS) {
+        if item.ours.as_ref() == Some(&sent) {
+            item.ours = Some(theirs.bytes.to_vec());
+        }
+        item.base = Some(theirs.bytes.to_vec());
+    } else if made_for_it {
         item.base = Some(sent);
     }
 }
@@ -239,6 +243,29 @@ mod tests {
         assert_eq!((after.unwrap().ours.as_deref(), conflict), (Some(text.as_bytes()), None));
         let more = text.replace("REV:5", "TITLE:t").into_bytes();
         assert_eq!(seen(lost, Some(&more)).1, Some(ConflictKind::Merged));
+    }
+
+    #[test]
+    fn a_lost_answer_is_recognised_in_the_order_of_the_server() {
+        let text = |lines: [&str; 4]| format!("BEGIN:VCARD\r\n{}\r\nEND:VCARD\r\n", lines.join("\r\n")).into_bytes();
+        let b = text(["UID:1", "TEL:1", "NOTE:x", "REV:1"]);
+        let o = text(["UID:1", "TEL:2", "NOTE:x", "REV:2"]);
+        let t = text(["NOTE:x", "REV:3", "TEL:2", "UID:1"]);
+        let mut lost = item(Some(&b), Some(&o));
+        lost.sent = Some(o.clone());
+        let (after, conflict) = seen(lost.clone(), Some(&t));
+        let after = after.unwrap();
+        assert!(!after.is_pending() && after.ours.as_ref() == Some(&t) && conflict.is_none());
+        // Edited again meanwhile, in the same property: that edit is the newer one, and nobody's but the house's.
+        let newer = text(["UID:1", "TEL:3", "NOTE:x", "REV:4"]);
+        lost.ours = Some(newer.clone());
+        let (after, conflict) = seen(lost.clone(), Some(&t));
+        let after = after.unwrap();
+        assert_eq!((after.base, after.ours, conflict), (Some(t.clone()), Some(newer), None));
+        // Deleted here meanwhile.
+        lost.ours = None;
+        let (after, conflict) = seen(lost, Some(&t));
+        assert_eq!((after.unwrap().ours, conflict), (None, None));
     }
 
     #[test]
