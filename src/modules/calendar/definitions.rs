@@ -105,24 +105,30 @@ fn changes() -> Meta {
     Meta { reads_private: true, reads_untrusted: true, ..Meta::write(Effect::Once) }
 }
 
-fn definitions(follows: bool) -> Vec<(&'static str, Value, &'static [&'static str], Meta)> {
-    let attendees = json!({"type": "array", "items": {"type": "string", "maxLength": 320}, "minItems": 1, "maxItems": 100,
-                           "description": "Mail addresses"});
-    let optional = json!({"type": "boolean", "description": "They may stay away"});
+/// What is said of a tool: what it does, its arguments, those that must be there, and what it is to the house.
+type Said = (&'static str, Value, &'static [&'static str], Meta);
+
+fn one() -> Value {
+    with(&[("event_id", event_id())], &[])
+}
+
+fn in_calendar() -> Value {
+    with(&[("calendar_id", calendar_id())], &[])
+}
+
+/// In the order of [`NAMES`].
+fn definitions(follows: bool) -> Vec<Said> {
+    [reading(), writing(follows), meeting(follows), syncing()].into_iter().flatten().collect()
+}
+
+fn reading() -> Vec<Said> {
     let limit = json!({"type": "integer", "minimum": 1, "maximum": 500, "default": 50});
-    let accept = json!({"type": "boolean", "description": "For people: most events were deleted there on purpose"});
-    let none = || json!({});
     let window = [
         ("start_at", text("From when; today by default", 40)),
         ("end_at", text("Until when; 30 days later by default", 40)),
     ];
-    let one = || with(&[("event_id", event_id())], &[]);
-    let in_calendar = || with(&[("calendar_id", calendar_id())], &[]);
-    let tells = || Meta { sends_out: true, ..changes() };
-    // What stands in a provider's calendar others may see.
-    let puts = || Meta { sends_out: follows, ..changes() };
     vec![
-        ("The calendars that this butler sees; the first is where new events go.", none(), &[], shows()),
+        ("The calendars that this butler sees; the first is where new events go.", json!({}), &[], shows()),
         (
             "Events between two times, each instance of a repeating one by itself.",
             with(&window, &[in_calendar(), json!({"limit": limit})]),
@@ -136,6 +142,13 @@ fn definitions(follows: bool) -> Vec<(&'static str, Value, &'static [&'static st
             &["duration_minutes"],
             shows(),
         ),
+    ]
+}
+
+fn writing(follows: bool) -> Vec<Said> {
+    // What stands in a provider's calendar others may see.
+    let puts = || Meta { sends_out: follows, ..changes() };
+    vec![
         ("Put an event into a calendar.", with(&[], &[in_calendar(), fields()]), &["title", "start_at"], puts()),
         (
             "Change an event, one instance of it, or it from an instance on. Only what is given changes.",
@@ -152,6 +165,16 @@ fn definitions(follows: bool) -> Vec<(&'static str, Value, &'static [&'static st
             &["event_id"],
             Meta { destructive: true, ..puts() },
         ),
+    ]
+}
+
+/// Who comes. Others learn of it.
+fn meeting(follows: bool) -> Vec<Said> {
+    let attendees = json!({"type": "array", "items": {"type": "string", "maxLength": 320}, "minItems": 1, "maxItems": 100,
+                           "description": "Mail addresses"});
+    let optional = json!({"type": "boolean", "description": "They may stay away"});
+    let tells = || Meta { sends_out: true, ..changes() };
+    vec![
         (
             if follows {
                 "Note who is to come to an event. The calendar's server may send them an invitation."
@@ -186,6 +209,12 @@ fn definitions(follows: bool) -> Vec<(&'static str, Value, &'static [&'static st
             &["event_id", "response"],
             Meta { sends_out: true, asks_always: true, ..changes() },
         ),
+    ]
+}
+
+fn syncing() -> Vec<Said> {
+    let accept = json!({"type": "boolean", "description": "For people: most events were deleted there on purpose"});
+    vec![
         ("How the calendars follow their providers.", in_calendar(), &[], shows()),
         (
             "Ask providers for changes now. The household's own calendars have none, and are answered as they are.",

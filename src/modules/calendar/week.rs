@@ -76,7 +76,7 @@ pub async fn house_events(
             None => found.unreadable += 1,
         }
     }
-    found.events.sort_by(|a, b| (a.starts_at, a.ends_at, a.event).cmp(&(b.starts_at, b.ends_at, b.event)));
+    found.events.sort_by_key(|event| (event.starts_at, event.ends_at, event.event));
     found.more = found.events.len() > MOST as usize;
     found.events.truncate(MOST as usize);
     Ok(found)
