@@ -64,7 +64,9 @@ async fn item(server: &Radicale, name: &str) -> String {
 async fn answered(server: &Radicale, name: &str, answer: &str) -> String {
     eventually("the server has the answer", || async {
         let text = item(server, name).await;
-        if text.contains(&format!("PARTSTAT={answer}:mailto:ada")) { Ok(text) } else { Err(text) }
+        let plain = text.replace("\r\n ", "");
+        let own = plain.lines().find(|line| line.contains("mailto:ada@example.org")).unwrap_or_default();
+        if own.contains(&format!("PARTSTAT={answer}")) { Ok(text) } else { Err(text) }
     })
     .await
 }
@@ -83,10 +85,10 @@ async fn an_invitation_is_answered_when_the_owner_approves_it() {
     synced(&butler).await;
     let (party, mine) = (id_of(&butler, "Party").await, id_of(&butler, "Mine").await);
     told(&butler, &format!("accept event {}", party.as_str().expect("an id"))).await;
-    assert_eq!(calls(&household).await, ["calendar_respond_to_invitation pending exposure"]);
+    assert_eq!(calls(&household).await, ["calendar_respond_to_invitation pending gated"]);
     let id = last_call(&household).await;
     let shown = cli(&household, &["approvals", "list", "--json"]);
-    let invites = "eve@evil.example, who invites to \\\"Party\\\" at 2027-03-10T10:00";
+    let invites = "eve@evil.example, who invites to \\\"Party\\\" at 2027-03-10T";
     assert!(shown.contains(invites), "{shown}");
     synced(&butler).await;
     assert_eq!(item(&server, "party").await, before);
@@ -102,7 +104,7 @@ async fn an_invitation_is_answered_when_the_owner_approves_it() {
         "{differs}"
     );
     synced(&butler).await;
-    assert_eq!(calls(&household).await, ["calendar_respond_to_invitation executed exposure"]);
+    assert_eq!(calls(&household).await, ["calendar_respond_to_invitation executed gated"]);
     let window = json!({"start_at": "2027-03-10", "end_at": "2027-03-11"});
     let listed = butler.ok("calendar_list_events", window).await;
     let of = |title: &str| {
@@ -131,7 +133,9 @@ async fn the_owners_own_session_asks_too_unless_a_rule_of_the_owners_lets_it() {
     let Some(server) = Radicale::start("calendar_invitations::rules").await else { return };
     let model = obeys("decline", "calendar_respond_to_invitation", json!({"response": "declined"})).await;
     server.put("party", "Party", INVITED).await;
-    let household = Household::with_model(&model).with_caldav("general", &server, PRIVATE);
+    // Only of a tool that the settings gate rules are asked.
+    let gated = "\n[modules.approvals.gated_tools.calendar_respond_to_invitation]\nrisk_tier = \"low\"\n";
+    let household = Household::with_model(&model).with_caldav("general", &server, &format!("{PRIVATE}{gated}"));
     let daemon = household.start().await;
     let butler = daemon.mcp("general");
     synced(&butler).await;
@@ -168,9 +172,13 @@ async fn what_amounts_to_an_answer_waits_as_well() {
     synced(&butler).await;
     let party = id_of(&butler, "Party").await;
     told(&butler, &format!("remove event {}", party.as_str().expect("an id"))).await;
-    assert_eq!(calls(&household).await, ["calendar_delete_event pending exposure"]);
     synced(&butler).await;
     assert_eq!(server.titles().await, ["Party"]);
+    // The owner takes it away by hand, or once it is declined.
+    butler.ok("calendar_respond_to_invitation", json!({"event_id": party, "response": "declined"})).await;
+    told(&butler, &format!("remove event {}", party.as_str().expect("an id"))).await;
+    synced(&butler).await;
+    assert_eq!(server.titles().await, [] as [&str; 0]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -178,6 +186,7 @@ async fn an_answer_is_made_once_whatever_kills_it() {
     let Some(server) = Radicale::start("calendar_invitations::killed").await else { return };
     let model = obeys("accept", "calendar_respond_to_invitation", json!({"response": "accepted"})).await;
     let household = Household::with_model(&model).with_caldav("general", &server, PRIVATE);
+    let mut revision = None;
     for (n, point) in ["approval.calling", "calendar.changed", "calendar.updated"].into_iter().enumerate() {
         let name = format!("party{n}");
         server.put(&name, &name, INVITED).await;
@@ -203,6 +212,8 @@ async fn an_answer_is_made_once_whatever_kills_it() {
         assert_eq!(text.matches("mailto:ada@example.org").count(), 1, "{point}: {text}");
         synced(&daemon.mcp("general")).await;
         let sql = "SELECT revision FROM shared.calendar_events WHERE uid = $1";
-        assert_eq!(db.query_one(sql, &[&name]).await.expect("the event").get::<_, i64>(0), 2, "{point}");
+        let now: i64 = db.query_one(sql, &[&name]).await.expect("the event").get(0);
+        // As where it died before the call was made.
+        assert_eq!(*revision.get_or_insert(now), now, "{point}");
     }
 }

@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::args::instance;
+use super::args::{instance, shown};
 use super::book::{Book, refused};
 use super::sql::EventRow;
 use super::writes::{self, Step};
 use ::tools::{EgressRecipient, EgressTarget, ToolCall, ToolError};
-use calendar::{Answer, Object, is_one_of, respond};
+use calendar::{Answer, Object, respond};
 
 /// Letters of an event's title that are shown with whom its answer reaches.
 const TITLE: usize = 120;
@@ -15,13 +15,6 @@ const TITLE: usize = 120;
 fn not_invited() -> ToolError {
     let why = "Nobody asks the owner to come to this event, so there is nothing to answer. Nothing was changed.";
     ToolError::refused("not_invited", why)
-}
-
-/// Who invites the owner to an event. `None`: nobody else does.
-fn organizer(object: &Object, own: &[String]) -> Option<String> {
-    let events = || object.events.iter().filter(|event| event.answer_of(own).is_some());
-    let organizer = std::iter::once(object.main()).chain(events()).find_map(|event| event.organizer.clone())?;
-    (events().next().is_some() && !is_one_of(own, &organizer)).then_some(organizer)
 }
 
 /// An address without what names its kind.
@@ -33,7 +26,7 @@ fn address(organizer: &str) -> &str {
 /// The event of a call and who invites to it.
 async fn invitation(call: &ToolCall, book: &Book) -> Result<(EventRow, Object, String), ToolError> {
     let (row, object) = writes::event(call, book).await?;
-    let organizer = organizer(&object, book.own()).ok_or_else(not_invited)?;
+    let organizer = book.inviter(&object).ok_or_else(not_invited)?;
     Ok((row, object, organizer))
 }
 
@@ -45,7 +38,11 @@ pub(super) async fn reaches(call: &ToolCall, book: &Book) -> Result<Option<Egres
     let calendar = calendar.unwrap_or_default();
     let event = object.main();
     let title: String = event.title.chars().take(TITLE).collect();
-    let mut to = format!("{}, who invites to \"{title}\" at {}", address(&organizer), event.start.shown(book.home()));
+    let at = match event.start.instant(book.home()) {
+        Ok(at) if !event.start.is_date() => shown(at, book.home()),
+        _ => event.start.shown(book.home()),
+    };
+    let mut to = format!("{}, who invites to \"{title}\" at {at}", address(&organizer));
     if !book.is_private(calendar) {
         to.push_str(&format!(", and all who see the calendar `{calendar}` of {}", book.account()));
     }

@@ -14,7 +14,7 @@ use super::sql::{self, EventRow, SourceRow, Written};
 use crate::contract::ModuleContext;
 use ::tools::{ToolCall, ToolError};
 use base::{Clock, TenantId};
-use calendar::{CalendarError, Event, Object, Zone};
+use calendar::{CalendarError, Event, Object, Zone, is_one_of};
 use store::{Database, StoreError};
 
 /// How often calendars are looked for that others make just now.
@@ -112,6 +112,13 @@ impl Book {
     /// The owner's addresses, as events name who comes.
     pub fn own(&self) -> &[String] {
         &self.own
+    }
+
+    /// Who invites the owner to an event. `None`: nobody else does.
+    pub fn inviter(&self, object: &Object) -> Option<String> {
+        let asked = || object.events.iter().filter(|event| event.answer_of(&self.own).is_some());
+        let organizer = std::iter::once(object.main()).chain(asked()).find_map(|event| event.organizer.clone())?;
+        (asked().next().is_some() && !is_one_of(&self.own, &organizer)).then_some(organizer)
     }
 
     /// Whether an event takes the owner's time: not what was cancelled, and not what the owner declined.

@@ -10,7 +10,7 @@ use super::conflicts::{Way, look};
 use super::sql::{self, EventRow};
 use ::tools::{EffectTx, ToolCall, ToolError};
 use base::crash;
-use calendar::{Attendee, Change, Edited, Object, Scope, remove, update};
+use calendar::{Attendee, Change, Edited, Object, Scope, is_one_of, remove, update};
 
 /// One step of a call's transaction.
 pub(super) enum Step {
@@ -48,6 +48,19 @@ pub(super) async fn event(call: &ToolCall, book: &Book) -> Result<(EventRow, Obj
         Some(source) => Err(read_only(&source.name)),
         None => Ok(found),
     }
+}
+
+/// Refuses what would answer an invitation in passing: servers tell whoever invites when an attendee takes it away, cancels
+/// it or is no longer on its list. A session does that only after the owner declined, or approved it.
+fn answers_in_passing(call: &ToolCall, book: &Book, object: &Object) -> Result<(), ToolError> {
+    let declined = || object.events.iter().all(|event| matches!(event.answer_of(book.own()), None | Some("declined")));
+    // Nobody's influence is noted of what a person calls or has approved.
+    if call.caller.taint().is_none() || book.inviter(object).is_none() || declined() {
+        return Ok(());
+    }
+    let why = "Somebody else invites to this event, and its server may tell them of this as an answer. Nothing was changed. Decline it \
+               with calendar_respond_to_invitation first, which the owner is asked about.";
+    Err(ToolError::refused("answer_first", why))
 }
 
 /// The hash of a call: its tool and its arguments, without its key.
@@ -160,6 +173,9 @@ pub(super) async fn change_event(call: &ToolCall, book: &Book) -> Result<Value, 
         return Ok(result);
     }
     let (row, object) = event(call, book).await?;
+    if call.text("status").is_some() {
+        answers_in_passing(call, book, &object)?;
+    }
     let main = object.main();
     let change = change(call, book, Some((&main.start, &main.end)))?;
     if change == Change::default() {
@@ -212,6 +228,7 @@ pub(super) async fn delete(call: &ToolCall, book: &Book) -> Result<Value, ToolEr
         return Ok(result);
     }
     let (row, object) = event(call, book).await?;
+    answers_in_passing(call, book, &object)?;
     let now = call.store.clock().now();
     let edited = remove(&object, scope(call), instance(call, book)?.as_ref(), now, book.home()).map_err(refused)?;
     let step = match edited.object {
@@ -245,6 +262,9 @@ pub(super) async fn add_attendees(call: &ToolCall, book: &Book) -> Result<Value,
 pub(super) async fn remove_attendees(call: &ToolCall, book: &Book) -> Result<Value, ToolError> {
     let (row, object) = event(call, book).await?;
     let gone = texts(call, "attendees");
+    if gone.iter().any(|email| is_one_of(book.own(), email)) {
+        answers_in_passing(call, book, &object)?;
+    }
     let mut attendees = object.main().attendees.clone();
     attendees.retain(|known| !gone.iter().any(|email| email.eq_ignore_ascii_case(&known.email)));
     let change = Change { attendees: Some(attendees), ..Change::default() };
