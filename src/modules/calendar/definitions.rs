@@ -106,7 +106,7 @@ fn changes() -> Meta {
 }
 
 /// What is said of a tool: what it does, its arguments, those that must be there, and what it is to the house.
-type Said = (&'static str, Value, &'static [&'static str], Meta);
+type Declaration = (&'static str, Value, &'static [&'static str], Meta);
 
 fn one() -> Value {
     with(&[("event_id", event_id())], &[])
@@ -117,11 +117,11 @@ fn in_calendar() -> Value {
 }
 
 /// In the order of [`NAMES`].
-fn definitions(follows: bool) -> Vec<Said> {
+fn definitions(follows: bool) -> Vec<Declaration> {
     [reading(), writing(follows), meeting(follows), syncing()].into_iter().flatten().collect()
 }
 
-fn reading() -> Vec<Said> {
+fn reading() -> Vec<Declaration> {
     let limit = json!({"type": "integer", "minimum": 1, "maximum": 500, "default": 50});
     let window = [
         ("start_at", text("From when; today by default", 40)),
@@ -145,7 +145,7 @@ fn reading() -> Vec<Said> {
     ]
 }
 
-fn writing(follows: bool) -> Vec<Said> {
+fn writing(follows: bool) -> Vec<Declaration> {
     // What stands in a provider's calendar others may see.
     let puts = || Meta { sends_out: follows, ..changes() };
     vec![
@@ -169,7 +169,7 @@ fn writing(follows: bool) -> Vec<Said> {
 }
 
 /// Who comes. Others learn of it.
-fn meeting(follows: bool) -> Vec<Said> {
+fn meeting(follows: bool) -> Vec<Declaration> {
     let attendees = json!({"type": "array", "items": {"type": "string", "maxLength": 320}, "minItems": 1, "maxItems": 100,
                            "description": "Mail addresses"});
     let optional = json!({"type": "boolean", "description": "They may stay away"});
@@ -212,7 +212,7 @@ fn meeting(follows: bool) -> Vec<Said> {
     ]
 }
 
-fn syncing() -> Vec<Said> {
+fn syncing() -> Vec<Declaration> {
     let accept = json!({"type": "boolean", "description": "For people: most events were deleted there on purpose"});
     vec![
         ("How the calendars follow their providers.", in_calendar(), &[], shows()),
