@@ -115,9 +115,12 @@ pub(super) fn new_person(bytes: &[u8]) -> Value {
     Value::Object(person)
 }
 
-/// The texts of the lines of one property.
+/// The texts of the lines of one property, whose order says nothing.
 fn texts<'l>(lines: &'l [Line<'_>], property: &str) -> Vec<&'l str> {
-    lines.iter().filter(|line| line.name == property).map(|line| line.text.as_str()).collect()
+    let own = lines.iter().filter(|line| line.name == property);
+    let mut texts: Vec<&str> = own.map(|line| line.text.as_str()).collect();
+    texts.sort_unstable();
+    texts
 }
 
 /// What makes the person that Google has now the one of this card: the body, and which of its fields count. `None` if they
