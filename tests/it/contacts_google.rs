@@ -213,21 +213,10 @@ async fn contacts_of_google_are_connected_by_one_command() {
     let file = household.roster().join("general/butler.toml");
     let before = std::fs::read_to_string(&file).expect("the file");
     let (data, roster, url) = (household.data(), household.roster(), account.google.url());
-    let typed = [
-        "connect",
-        "google",
-        "--contacts",
-        "--client",
-        CLIENT,
-        "--issuer",
-        oidc.issuer(),
-        "--api-url",
-        &url,
-        "--data-dir",
-        data.to_str().expect("a path"),
-        "--roster",
-        roster.to_str().expect("a path"),
-    ];
+    let command = ["connect", "google", "--contacts"];
+    let stands_in = ["--client", CLIENT, "--issuer", oidc.issuer(), "--api-url", &url];
+    let places = ["--data-dir", data.to_str().expect("a path"), "--roster", roster.to_str().expect("a path")];
+    let typed = [&command[..], &stands_in, &places].concat();
     let consent = async |terminal: &mut Terminal| {
         terminal.answers("not shown", "").await;
         terminal.sees("code_challenge=").await;

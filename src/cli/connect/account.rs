@@ -37,10 +37,14 @@ impl Found {
         if alone && fits { self.name.clone() } else { self.place.clone() }
     }
 
-    /// By its name, its path, or what its path ends with.
+    /// By its name or its path.
     fn is(&self, named: &str) -> bool {
-        let place = self.place.trim_matches('/');
-        self.name == named || place == named.trim_matches('/') || place.rsplit('/').next() == Some(named)
+        self.name == named || self.place.trim_matches('/') == named.trim_matches('/')
+    }
+
+    /// By what its path ends with.
+    fn ends(&self, named: &str) -> bool {
+        self.place.trim_matches('/').rsplit('/').next() == Some(named)
     }
 }
 
@@ -69,7 +73,8 @@ pub(super) fn chosen(out: &Out, all: &[Found], named: &[String], ask: bool) -> R
     if !named.is_empty() {
         let mut picked: Vec<&Found> = Vec::new();
         for name in named {
-            let found = all.iter().filter(|found| found.is(name)).collect::<Vec<_>>();
+            let whole: Vec<&Found> = all.iter().filter(|found| found.is(name)).collect();
+            let found = if whole.is_empty() { all.iter().filter(|found| found.ends(name)).collect() } else { whole };
             match found.as_slice() {
                 [one] if picked.contains(one) => {}
                 [one] => picked.push(one),
@@ -115,7 +120,9 @@ fn picked(shown: &[Found], typed: &str) -> Result<Vec<usize>, String> {
     for word in typed.split(',').map(str::trim).filter(|word| !word.is_empty()) {
         let named = || shown.iter().position(|found| found.is(word));
         let numbered = || word.parse::<usize>().ok().filter(|n| (1..=shown.len()).contains(n)).map(|n| n - 1);
-        let n = named().or_else(numbered).ok_or_else(|| format!("There is no `{word}`."))?;
+        let ending = || shown.iter().position(|found| found.ends(word));
+        // What was shown with a number is meant by it, whatever else ends so.
+        let n = named().or_else(numbered).or_else(ending).ok_or_else(|| format!("There is no `{word}`."))?;
         if seen.insert(n) {
             picked.push(n);
         }
@@ -220,16 +227,19 @@ mod tests {
 
     #[test]
     fn numbers_names_and_paths_pick_each_once() {
-        let all = [found("Home", "/a/1/"), found("2", "/a/2/"), found("Work", "/a/3/"), found("Work", "/a/4/")];
+        let all = [found("Home", "/a/1/"), found("2", "/a/9/"), found("Work", "/a/4/"), found("Work", "/a/w/")];
         assert_eq!(picked(&all, "all"), Ok(vec![0, 1, 2, 3]));
         assert_eq!(picked(&all, "3, Home,,3"), Ok(vec![2, 0]));
         // A name comes before a number, and a path is a name.
         assert_eq!(picked(&all, "2"), Ok(vec![1]));
-        assert_eq!((picked(&all, "/a/4"), picked(&all, "4")), (Ok(vec![3]), Ok(vec![3])));
+        assert_eq!(
+            (picked(&all, "/a/4"), picked(&all, "4"), picked(&all, "w")),
+            (Ok(vec![2]), Ok(vec![3]), Ok(vec![3]))
+        );
         for wrong in ["5", "0", "Garden", ","] {
             assert!(picked(&all, wrong).is_err(), "{wrong}");
         }
         let settings: Vec<String> = all.iter().map(|one| one.setting(&all)).collect();
-        assert_eq!(settings, ["Home", "2", "/a/3/", "/a/4/"]);
+        assert_eq!(settings, ["Home", "2", "/a/4/", "/a/w/"]);
     }
 }
