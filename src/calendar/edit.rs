@@ -93,6 +93,9 @@ impl Change {
         let stamp = When::Utc(now.to_zoned(TimeZone::UTC).datetime());
         event.set("DTSTAMP", vec![stamp.line("DTSTAMP")]);
         event.set("LAST-MODIFIED", vec![stamp.line("LAST-MODIFIED")]);
+        if self.start.is_some() || self.rule.is_some() {
+            check_rule(event, home)?;
+        }
         check(event, home)
     }
 }
@@ -113,6 +116,23 @@ fn check(event: &Component, home: &TimeZone) -> Result<(), CalendarError> {
     let seen = object.main();
     if seen.end.instant(home)? < seen.start.instant(home)? || (seen.start.is_date() && seen.start == seen.end) {
         return Err(CalendarError::EndsFirst { start: seen.start.shown(home), end: seen.end.shown(home) });
+    }
+    Ok(())
+}
+
+/// A series whose last time is before its first never takes place, and servers refuse it.
+fn check_rule(event: &Component, home: &TimeZone) -> Result<(), CalendarError> {
+    let object = read(event)?;
+    let seen = object.main();
+    let Some((rule, until)) = seen.rule.as_ref().and_then(|rule| Some((rule, rule.until.as_ref()?))) else {
+        return Ok(());
+    };
+    let over = match until.is_date() {
+        true => until.local().date() < seen.start.local().date(),
+        false => until.instant(home)? < seen.start.instant(home)?,
+    };
+    if over {
+        return Err(CalendarError::rule(&rule.text, "it would end before it begins; give the new rule as well"));
     }
     Ok(())
 }

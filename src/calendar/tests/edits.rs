@@ -103,6 +103,19 @@ fn a_new_rule_leaves_no_exceptions_of_the_old_one_behind() {
 }
 
 #[test]
+fn a_series_does_not_move_behind_its_end() {
+    let until = SERIES.replace("FREQ=DAILY;COUNT=6", "FREQ=DAILY;UNTIL=20260330T220000Z");
+    let object = Object::read(until.as_bytes()).expect("an event");
+    let moved = |day: &str| {
+        let later = Change { start: Some(at(day)), ..Change::default() };
+        update(&object, Scope::Series, None, &later, (now(), &home(), "2@here"))
+    };
+    assert!(moved("2026-03-28").is_ok());
+    let refused = moved("2026-04-20").expect_err("a series that never takes place").to_string();
+    assert!(refused.contains("end before it begins"), "{refused}");
+}
+
+#[test]
 fn a_series_that_names_its_days_moves_only_with_its_rule() {
     let weekly = SERIES.replace("FREQ=DAILY;COUNT=6", "FREQ=WEEKLY;BYDAY=TH,FR;COUNT=6");
     let object = Object::read(weekly.as_bytes()).expect("an event");
