@@ -155,7 +155,10 @@ impl Fields {
             }
         }
         if self.attendees != had.attendees {
-            let all: Vec<Value> = self.attendees.iter().map(|one| merged(one, &there["attendees"])).collect();
+            let known = self.attendees.iter().map(|one| merged(one, &there["attendees"]));
+            // Who has no address is nobody whom the household knows, and stays.
+            let others = there["attendees"].as_array().into_iter().flatten().filter(|one| !has_address(one));
+            let all: Vec<Value> = known.chain(others.map(writable)).collect();
             patch.insert("attendees".to_owned(), json!(all));
         }
         if self.alarms != had.alarms {
@@ -235,13 +238,28 @@ fn merged(wanted: &Value, there: &Value) -> Value {
         a.eq_ignore_ascii_case(b)
     };
     let known = there.as_array().into_iter().flatten().find(is_it);
-    let mut out = known.and_then(Value::as_object).cloned().unwrap_or_default();
-    // What Google says and nobody may write; and what the household says by leaving it out.
-    for name in ["self", "organizer", "asyncOperation", "displayName", "optional"] {
-        out.remove(name);
+    let mut out = known.map_or_else(|| json!({}), writable);
+    // What the household says by leaving it out.
+    for name in ["displayName", "optional"] {
+        out.as_object_mut().map(|out| out.remove(name));
     }
-    out.extend(wanted.as_object().cloned().unwrap_or_default());
-    Value::Object(out)
+    for (name, value) in wanted.as_object().into_iter().flatten() {
+        out[name] = value.clone();
+    }
+    out
+}
+
+fn has_address(one: &Value) -> bool {
+    one["email"].as_str().is_some_and(|email| email.contains('@'))
+}
+
+/// Without what Google says and nobody may write.
+fn writable(one: &Value) -> Value {
+    let mut out = one.clone();
+    for name in ["self", "organizer", "asyncOperation"] {
+        out.as_object_mut().map(|out| out.remove(name));
+    }
+    out
 }
 
 /// The reminders that are shown, and those of other kinds that are there.

@@ -64,7 +64,8 @@ fn each_form_of_an_event_goes_there_and_back_unchanged() {
 #[test]
 fn only_what_differs_is_written() {
     let event =
-        event(json!({"attendees": [{"email": "bea@example.org", "comment": "late", "responseStatus": "accepted"}],
+        event(json!({"attendees": [{"email": "bea@example.org", "comment": "late", "responseStatus": "accepted"},
+        {"id": "hidden", "self": false}],
         "reminders": {"useDefault": false, "overrides": [{"method": "email", "minutes": 60}]}}));
     let text = shown(&event, &[]).unwrap();
     let title = text.replace("SUMMARY:Tea", "SUMMARY:Green tea");
@@ -76,6 +77,7 @@ fn only_what_differs_is_written() {
     let more = text.replace("END:VEVENT", "ATTENDEE:mailto:cy@example.org\r\nEND:VEVENT");
     let attendees = changed(&event, &more).unwrap()["attendees"].clone();
     assert_eq!((&attendees[0]["comment"], &attendees[1]["email"]), (&json!("late"), &json!("cy@example.org")));
+    assert_eq!(attendees[2], json!({"id": "hidden"}));
     let alarm = "BEGIN:VALARM\r\nACTION:DISPLAY\r\nTRIGGER:-PT5M\r\nEND:VALARM\r\nEND:VEVENT";
     let alarmed = changed(&event, &text.replace("END:VEVENT", alarm)).unwrap();
     assert_eq!(
