@@ -6,7 +6,7 @@
 //! and the children of sessions (`agent`, which the daemon starts).
 //!
 //! `BENCH_ONLY=boot,calls,accepts,gateway,trigger,strangers,drain,channels,project,journal,memory,pages,trade,
-//! overhead` names parts.
+//! overhead,calendar` names parts.
 //! `BENCH_ONLY=soak` is one that nobody else asks for: a thousand sessions of the child that misbehaves, and whether
 //! anything is left of them. In it, and in the overhead, this program plays that child as well.
 //!
@@ -22,6 +22,7 @@ mod accepts;
 mod boot;
 #[path = "../bot_api/mod.rs"]
 mod bot_api;
+mod calendar;
 mod calls;
 mod channels;
 mod council;
@@ -191,6 +192,9 @@ async fn measure(plan: Plan) -> Result<(), Failed> {
     }
     if wanted("memory") {
         memory::measure(&plan).await?;
+    }
+    if wanted("calendar") {
+        calendar::measure(&plan).await?;
     }
     if wanted("pages") {
         pages::measure(&plan).await?;

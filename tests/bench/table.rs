@@ -201,6 +201,16 @@ pub fn journal(what: &str, ours: &[f64], floor: f64, verdict: Option<Verdict>) {
     println!("  {what:<32} {p50:>8.2} {:>8.2} {:>11.1}x{verdict}", p95(ours), p50 / floor);
 }
 
+pub fn calendar_head(events: usize, calendars: usize) {
+    println!("\nCalendar: a year of {events} events in {calendars} calendars of a CalDAV server in memory");
+    println!("  {:<32} {:>8} {:>8}", "", "p50 ms", "p95 ms");
+}
+
+pub fn calendar(what: &str, ours: &[f64], verdict: Option<Verdict>) {
+    let verdict = verdict.map(|v| format!("   {v}")).unwrap_or_default();
+    println!("  {what:<32} {:>8.2} {:>8.2}{verdict}", median(ours), p95(ours));
+}
+
 pub fn overhead_head() {
     println!("\nbutlerd's own share of a session, p50: the child tells when it began and when it gave its final event");
 }
