@@ -92,7 +92,8 @@ bench-recall file=env('BUTLERD_EVAL_DATA', ''):
 # 200 rounds of a random fault of the machine or the model (`CHAOS_SEED`), a day of 50,000 messages under a moved clock,
 # 10,000 messages under 50 kills, 1,000 deliveries under 20, a database that is away for 20 s and for 5 minutes, 10,000
 # operations of memory, 1,000 days of a journal in each of three zones, 1,000 days of a calendar that two sides edit
-# (`DAV_DAYS`, `DAV_SEED`), 1,000 reloads of a butler with 20,000 memories, 10,000 days of schedules, a thousand sessions that
+# (`DAV_DAYS`, `DAV_SEED`) and of one that the household and another program edit at a real server (`CALENDAR_DAYS`,
+# `CALENDAR_SEED`), 1,000 reloads of a butler with 20,000 memories, 10,000 days of schedules, a thousand sessions that
 # misbehave. `STORM_MESSAGES`, `STORM_KILLS`, `NOTIFIES`, `NOTIFY_KILLS` and `STORM_SEED` change the numbers; `STORM_TELL=1`
 # shows the progress.
 # Each flood for 8 minutes, with the promised times (`FLOOD_SECONDS`); the generators of attacks and of
@@ -109,6 +110,7 @@ soak:
     CUT_SECONDS=20 cargo test --test it inbound_database
     CUT_SECONDS=300 cargo test --test it inbound_database
     DAV_DAYS=${DAV_DAYS:-1000} cargo test -p dav many_days -- --nocapture
+    CALENDAR_DAYS=${CALENDAR_DAYS:-1000} cargo test --test it calendar_days -- --nocapture
     SCHEDULE_DAYS=${SCHEDULE_DAYS:-10000} cargo test --release -p schedule due
     FLOOD_SECONDS=${FLOOD_SECONDS:-480} cargo test --release --test it -- floods --nocapture --test-threads 1
     BUTLERD_TEST_CASES=${BUTLERD_TEST_CASES:-300} BUTLERD_TEST_PROGRAMS=${BUTLERD_TEST_PROGRAMS:-10000} cargo test --test it -- ratchet injections lattice --nocapture

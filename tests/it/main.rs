@@ -30,6 +30,7 @@ mod calendar;
 mod calendar_caldav;
 mod calendar_caldav_crash;
 mod calendar_choices;
+mod calendar_days;
 mod calendar_google;
 mod calendar_injections;
 mod calendar_invitations;

@@ -55,17 +55,25 @@ impl Daemon {
     }
 
     /// Waits until the daemon says where it is.
-    pub fn wait_ready(mut self) -> Self {
+    pub fn wait_ready(self) -> Self {
+        match self.wait_ready_or_end() {
+            (daemon, true) => daemon,
+            (daemon, false) => panic!("the daemon ended before it was ready:\n{}", daemon.log()),
+        }
+    }
+
+    /// Waits until the daemon says where it is, or has ended before that: then the second is `false`.
+    pub fn wait_ready_or_end(mut self) -> (Self, bool) {
         let started = Instant::now();
         loop {
             let text = std::fs::read_to_string(self.data.join("run/daemon.json")).unwrap_or_default();
             let info: Value = serde_json::from_str(&text).unwrap_or(Value::Null);
             if info["pid"].as_u64() == Some(u64::from(self.child.id())) {
                 self.info = info;
-                return self;
+                return (self, true);
             }
-            if let Some(status) = self.child.try_wait().expect("the daemon's status") {
-                panic!("the daemon ended with {status} before it was ready:\n{}", self.log());
+            if self.ended() {
+                return (self, false);
             }
             assert!(started.elapsed() < Duration::from_secs(120), "the daemon is not ready:\n{}", self.log());
             std::thread::sleep(Duration::from_millis(5));
