@@ -22,6 +22,8 @@ const PAGE: &str = "250";
 const MOST_PAGES: usize = 100;
 /// Nobody is told of what is written.
 const NOBODY_TOLD: (&str, &str) = ("sendUpdates", "none");
+/// Whoever invites is told of an answer: it is for them.
+const INVITER_TOLD: (&str, &str) = ("sendUpdates", "all");
 /// How a cursor begins that is a sync token, and one that goes on with a list.
 const TOKEN: &str = "token:";
 const MORE: &str = "page:";
@@ -175,8 +177,9 @@ impl Collection {
 
     /// Writes what is to be different; the event as it is then.
     async fn patch(&self, event: &Value, patch: Map<String, Value>) -> Result<Value, GoogleError> {
+        let told = if answers(event, &patch) { INVITER_TOLD } else { NOBODY_TOLD };
         let body = Value::Object(patch);
-        self.call(Method::PATCH, &[id_of(event)], &[NOBODY_TOLD], Some(&body), event["etag"].as_str()).await
+        self.call(Method::PATCH, &[id_of(event)], &[told], Some(&body), event["etag"].as_str()).await
     }
 
     /// The instance of a series that begins then, as it is, whatever became of it.
@@ -321,6 +324,22 @@ fn id_of(event: &Value) -> &str {
     event["id"].as_str().unwrap_or_default()
 }
 
+/// Whether a patch is no more than the account's own answer to somebody else's invitation.
+fn answers(event: &Value, patch: &Map<String, Value>) -> bool {
+    let (Some(there), Some(wanted)) = (event["attendees"].as_array(), patch.get("attendees").and_then(Value::as_array))
+    else {
+        return false;
+    };
+    let same = |one: &Value, other: &Value| {
+        let own = one["self"] == true && one["email"] == other["email"];
+        own || ["email", "responseStatus"].iter().all(|key| one[*key] == other[*key])
+    };
+    patch.len() == 1
+        && event["organizer"]["self"] != true
+        && there.len() == wanted.len()
+        && there.iter().zip(wanted).all(|(one, other)| same(one, other))
+}
+
 /// Empty for a series: its own version says nothing of its instances'.
 fn listed_etag(event: &Value) -> String {
     if repeats(event) { String::new() } else { event["etag"].as_str().unwrap_or_default().to_owned() }
@@ -430,5 +449,36 @@ impl Remote for Collection {
         }
         let gone = self.call(Method::DELETE, &[href], &[NOBODY_TOLD], None, parts.main["etag"].as_str()).await;
         gone.map(|_| ()).map_err(|e| Why::from(e).into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_answer_to_somebody_elses_invitation_is_told() {
+        let event = |organizer: bool| {
+            json!({"organizer": {"email": "eve@example.net", "self": organizer}, "attendees": [
+                {"email": "bob@example.org", "responseStatus": "accepted"},
+                {"email": "ada@example.org", "self": true, "responseStatus": "needsAction"}]})
+        };
+        let patch = |more: Value| {
+            let mut patch = Map::new();
+            patch.insert("attendees".to_owned(), more);
+            patch
+        };
+        let bob = json!({"email": "bob@example.org", "responseStatus": "accepted"});
+        let ada = json!({"email": "ada@example.org", "responseStatus": "declined"});
+        assert!(answers(&event(false), &patch(json!([bob, ada]))));
+        assert!(!answers(&event(true), &patch(json!([bob, ada]))));
+        let other = json!({"email": "bob@example.org", "responseStatus": "declined"});
+        let more = json!({"email": "eva@example.org", "responseStatus": "needsAction"});
+        for others in [json!([other, ada]), json!([bob, ada, more]), json!([ada, bob]), json!([ada])] {
+            assert!(!answers(&event(false), &patch(others.clone())), "{others}");
+        }
+        let mut both = patch(json!([bob, ada]));
+        both.insert("summary".to_owned(), json!("x"));
+        assert!(!answers(&event(false), &both));
     }
 }
