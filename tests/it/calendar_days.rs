@@ -132,16 +132,22 @@ impl Days {
         self.today.lock().unwrap().at(12, 0, 0, 0)
     }
 
-    /// The database, which may have ended with a daemon and begun again.
+    /// The database, which ends with the daemon that began it: whoever finds it ended begins both again.
     async fn db(&self) -> Arc<Client> {
-        let mut db = self.db.lock().await;
-        while db.is_closed() {
-            match self.household.try_owner().await {
-                Some(again) => *db = Arc::new(again),
-                None => tokio::task::yield_now().await,
+        loop {
+            let db = self.db.lock().await.clone();
+            if !db.is_closed() {
+                return db;
+            }
+            if let Some(again) = self.household.try_owner().await {
+                *self.db.lock().await = Arc::new(again);
+                continue;
+            }
+            let mut alive = self.alive.lock().await;
+            if alive.daemon.as_mut().is_some_and(Daemon::ended) {
+                self.again(&mut alive).await;
             }
         }
-        db.clone()
     }
 
     /// Rows of the database, which may end with its daemon while it is asked.

@@ -215,9 +215,7 @@ async fn what_stands_in_an_invitation_moves_nobody() {
 async fn an_invitation_by_mail_is_a_strangers_message_and_changes_no_calendar() {
     let model = obedient(&[]).await;
     let local = "\n[modules.calendar]\nprovider = \"local\"\n";
-    let household = household(&model);
-    let before = std::fs::read_to_string(household.roster().join("general/butler.toml")).expect("the file");
-    let household = Arc::new(household.write("general/butler.toml", &format!("{before}{local}")));
+    let household = Arc::new(household(&model).with_module("general", "calendar", local));
     let daemon = household.start().await;
     let mut tried = 0;
     for (n, (tool, args)) in wants("mail").into_iter().enumerate() {

@@ -82,7 +82,10 @@ async fn calendars_are_connected_by_one_command() {
         "[modules.calendar]\nprovider = \"caldav\"\nurl = \"{url}\"\nuser = \"ada\"\n\
          password = \"BUTLER_CALENDAR_PASSWORD\"\ncalendars = [\"ada/work\"]\n"
     );
-    assert!(after.starts_with(&before) && after.ends_with(&section), "{after}");
+    // The household's own calendar went, and nothing else.
+    let (kept, _) = before.split_once("\n# The household's calendar").expect("the shipped section");
+    assert!(after.starts_with(kept) && after.ends_with(&section), "{after}");
+    assert_eq!(after.matches("[modules.calendar]").count(), 1, "{after}");
     assert!(secrets(&household).contains("BUTLER_CALENDAR_PASSWORD"));
 
     // Again changes nothing, and no other account takes its place.
@@ -132,7 +135,10 @@ async fn an_address_book_is_connected_by_one_command() {
     assert_eq!(code, 0, "{shown}");
     let after = text(&household, "general");
     let section = format!("url = \"{url}\"\nuser = \"ada\"\npassword = \"BUTLER_CONTACTS_PASSWORD\"\n");
-    assert!(after.starts_with(&before) && after.ends_with(&section), "{after}");
+    // The household's own calendar went, and nothing else.
+    let (kept, _) = before.split_once("\n# The household's calendar").expect("the shipped section");
+    assert!(after.starts_with(kept) && after.ends_with(&section), "{after}");
+    assert_eq!(after.matches("[modules.calendar]").count(), 1, "{after}");
     let (code, _) = run(&household, &base, PASSWORD);
     assert_eq!((code, text(&household, "general")), (0, after));
     // With a second one, somebody has to say which.

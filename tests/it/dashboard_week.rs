@@ -10,7 +10,7 @@ const SECTION: &str = "\n[modules.calendar]\nprovider = \"local\"\ntime_zone = \
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_week_shows_what_is_in_the_calendars() {
-    let household = Household::with_model(&model(json!([])).await);
+    let household = Household::with_model(&model(json!([])).await).env("BUTLERD_OWNER__TIME_ZONE", "Europe/Berlin");
     let household = household.with_module("general", "calendar", SECTION).with_module("health", "calendar", SECTION);
     let daemon = household.start().await;
     let (general, health) = (daemon.mcp("general"), daemon.mcp("health"));

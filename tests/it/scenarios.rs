@@ -24,7 +24,7 @@ fn test(roster: &Path, more: &[&str]) -> (i32, String) {
 fn calendars_of_a_server_are_the_scratch_household_s_own_in_scenarios() {
     let at_a_server = "\n[modules.calendar]\nprovider = \"caldav\"\nurl = \"https://dav.example.org/\"\nuser = \"ada\"\n\
                        calendars = [\"Family\"]\n";
-    let household = Household::whole().calendar("travel", at_a_server);
+    let household = Household::whole().with_module("travel", "calendar", at_a_server);
     let (code, said) = test(&household.roster(), &["travel", "--only", "A leg that overlaps"]);
     assert!(code == 0 && said.contains("1 scenario played"), "{code}: {said}");
 }

@@ -198,7 +198,13 @@ pub(super) async fn store(
 pub(super) fn told(out: &Out, place: &AccountPlace, new: bool) {
     let file = place.file.display();
     match new {
-        true => good(out, &format!("written for the butler {}: {file}", place.butler)),
+        true => {
+            good(out, &format!("written for the butler {}: {file}", place.butler));
+            if !place.local.is_empty() {
+                let others = place.local.join(", ");
+                out.aside(&format!("The household's own calendar stays that of: {others}. Run this again with --butler for each that is to see these."));
+            }
+        }
         false => {
             out.aside(&format!("The settings of {} were there already and stay as they are: {file}", place.butler))
         }

@@ -88,6 +88,11 @@ impl CalendarProvider for GoogleAccount {
         &self.account
     }
 
+    /// An organizer there is an account, and which one Google knows.
+    fn vouches(&self) -> bool {
+        true
+    }
+
     async fn calendars(&self) -> Result<Vec<Found>, ProviderError> {
         let all = calendars(&self.client).await.map_err(|e| self.said(e))?;
         Ok(all.into_iter().map(|one| Found { name: one.name, place: one.id, read_only: one.read_only }).collect())

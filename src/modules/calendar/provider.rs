@@ -34,6 +34,10 @@ pub(super) enum ProviderError {
 pub(super) trait CalendarProvider: Send + Sync {
     /// The account as its owner knows it, without its secret; rows tell accounts apart by it.
     fn account(&self) -> &str;
+    /// Whether it says by itself who invites to an event, whatever stands in the event.
+    fn vouches(&self) -> bool {
+        false
+    }
     /// The calendars that the account has.
     async fn calendars(&self) -> Result<Vec<Found>, ProviderError>;
     /// Makes the calendar at this place and its rows equal, as far as both stand still. What was done before an error stays

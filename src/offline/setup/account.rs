@@ -10,9 +10,12 @@ use toml_edit::Item;
 
 use super::SetupError;
 use super::butler::{mistakes, settings};
-use super::ready::{append, shorten};
+use super::connect::replace;
 use super::tool::files_of;
 use config::{CORE_BUTLERS, Config, Environment, Overrides};
+
+/// Calendars that the household keeps itself.
+const LOCAL: &str = "local";
 
 /// A module that follows accounts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -74,6 +77,8 @@ pub struct AccountPlace {
     pub secret: String,
     /// Whether the settings have it already.
     pub there: bool,
+    /// Other butlers whose calendars are the household's own.
+    pub local: Vec<String>,
 }
 
 /// A section that was written, which can be taken back as long as nobody else wrote the file.
@@ -92,7 +97,7 @@ impl WrittenAccount {
             SetupError::failed(sentence, "Remove it from the file's end yourself.")
         };
         match fs::read_to_string(&self.file) {
-            Ok(now) if now == self.after => shorten(&self.file, &self.before).map_err(|e| by_hand(e.to_string())),
+            Ok(now) if now == self.after => replace(&self.file, &self.before).map_err(|e| by_hand(e.to_string())),
             Ok(_) => Err(by_hand("somebody wrote the file meanwhile".to_owned())),
             Err(e) => Err(by_hand(e.to_string())),
         }
@@ -196,7 +201,8 @@ pub fn place_account(
     let (home, ..) = files_of(&config, &name)?;
     let file = home.join("butler.toml");
     let own = known.iter().find(|known| known.butler == name);
-    if let Some(other) = own.filter(|other| !other.is(key)) {
+    // What the household keeps itself is no account: a server takes its place, as the owner asks.
+    if let Some(other) = own.filter(|other| !other.is(key) && other.provider != LOCAL) {
         let sentence = format!(
             "{} has [modules.{module}] with {} already, and nothing was changed.",
             file.display(),
@@ -217,11 +223,43 @@ pub fn place_account(
     let mut names = std::iter::once(key.secret.to_owned()).chain(numbered);
     let new = || names.find(|secret| !taken(secret)).unwrap_or_default();
     // Whoever has the account in other settings, too, has one secret for it.
-    let secret = own.or(same).map(|known| known.secret.clone()).unwrap_or_else(new);
-    Ok(AccountPlace { butler: name, file, secret, there: own.is_some() })
+    let secret = own.filter(|own| own.is(key)).or(same).map(|known| known.secret.clone()).unwrap_or_else(new);
+    let local = known.iter().filter(|known| known.provider == LOCAL && known.butler != name);
+    let local = local.map(|known| known.butler.clone()).collect();
+    let there = own.is_some_and(|own| own.is(key));
+    Ok(AccountPlace { butler: name, file, secret, there, local })
 }
 
-/// Writes an account's section behind what its butler's settings have: these keys, each on a line. `None` if the settings have
+/// A file without the section of a module, and without what stands above it as its comment.
+fn without(text: &str, module: &str) -> String {
+    let (own, parts) = (format!("[modules.{module}]"), format!("[modules.{module}."));
+    let (mut kept, mut comment, mut inside) = (String::new(), String::new(), false);
+    for line in text.split_inclusive('\n') {
+        if line.starts_with('[') {
+            inside = line.starts_with(&own) || line.starts_with(&parts);
+            if inside {
+                comment.clear();
+            }
+        }
+        // What stands above a section belongs to it.
+        if line.starts_with('#') {
+            comment.push_str(line);
+            continue;
+        }
+        if !inside {
+            kept.push_str(&comment);
+            kept.push_str(line);
+        }
+        comment.clear();
+    }
+    kept.push_str(&comment);
+    kept.truncate(kept.trim_end().len());
+    kept.push('\n');
+    kept
+}
+
+/// Writes an account's section behind what its butler's settings have: these keys, each on a line. A section of the
+/// household's own calendars goes. `None` if the settings have
 /// it already: they stay as they are.
 ///
 /// # Errors
@@ -240,19 +278,21 @@ pub fn write_account(
     let (_, before, document) = files_of(&settings(overrides, environment)?, &place.butler)?;
     let file = place.file.clone();
     let module = follower.module();
-    if document.get("modules").and_then(|modules| modules.get(module)).is_some() {
+    let section = document.get("modules").and_then(|modules| modules.get(module));
+    let provider = section.map(|section| section.get("provider").and_then(Item::as_str).unwrap_or(LOCAL));
+    if provider.is_some_and(|provider| provider != LOCAL) {
         let sentence = format!("{} got a [modules.{module}] meanwhile, and nothing was changed.", file.display());
         return Err(SetupError::failed(sentence, "Run this again."));
     }
     let was_right = mistakes(overrides, environment, &place.butler).is_none();
-    let mut section = format!("{}\n[modules.{module}]\n", follower.about());
+    let kept = if provider.is_some() { without(&before, module) } else { before.clone() };
+    let gap = if kept.is_empty() || kept.ends_with('\n') { "\n" } else { "\n\n" };
+    let mut after = format!("{kept}{gap}{}\n[modules.{module}]\n", follower.about());
     for (key, value) in keys {
         // Texts, lists of them and booleans are in TOML as they are in JSON.
-        section.push_str(&format!("{key} = {value}\n"));
+        after.push_str(&format!("{key} = {value}\n"));
     }
-    append(&file, &before, &section)
-        .map_err(|e| SetupError::failed(format!("{} can't be written: {e}.", file.display()), ""))?;
-    let after = fs::read_to_string(&file).unwrap_or_default();
+    replace(&file, &after).map_err(|e| SetupError::failed(format!("{} can't be written: {e}.", file.display()), ""))?;
     let written = WrittenAccount { file, before, after };
     if let (true, Some(why)) = (was_right, mistakes(overrides, environment, &place.butler)) {
         written.take_back()?;
@@ -275,6 +315,16 @@ mod tests {
             secret_key: "password",
             secret: "BUTLER_CALENDAR_PASSWORD",
         }
+    }
+
+    #[test]
+    fn a_section_goes_with_its_comment_and_its_parts() {
+        let text = "# About\n[butler]\nname = \"x\"\n\n# Kept here.\n# And how.\n[modules.calendar]\nprovider = \"local\"\n\n\
+                    [modules.calendar.sync]\ninterval_minutes = 5\n\n# Memories\n[modules.memory]\nenabled = true\n";
+        let left = "# About\n[butler]\nname = \"x\"\n\n# Memories\n[modules.memory]\nenabled = true\n";
+        assert_eq!(without(text, "calendar"), left);
+        assert_eq!(without(left, "calendar"), left);
+        assert_eq!(without("[a]\nb = 1\n# end\n", "calendar"), "[a]\nb = 1\n# end\n");
     }
 
     #[test]

@@ -168,7 +168,7 @@ fn set_identity(document: &mut DocumentMut, channel: &str, identity: &str) -> bo
 }
 
 /// Puts a text in a file's place: the old one or the new one is there, at any instant, with the same rights.
-fn replace(file: &Path, text: &str) -> io::Result<()> {
+pub(super) fn replace(file: &Path, text: &str) -> io::Result<()> {
     let new = file.with_extension("toml.new");
     let rights = fs::metadata(file).map(|old| old.permissions()).ok();
     if let Some(parent) = file.parent() {

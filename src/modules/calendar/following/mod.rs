@@ -184,7 +184,7 @@ impl Following {
             book: self.book.clone(),
             source: claimed.source,
             claim: claimed.claim,
-            writers: Writers { own: self.own_addresses.clone(), private },
+            writers: Writers { own: self.own_addresses.clone(), private, vouched: self.provider.vouches() },
         };
         let options = Options { read_only, believe_mass_deletion: claimed.accept_deletions };
         self.provider.sync(&place, &rows, options).await

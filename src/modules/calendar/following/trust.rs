@@ -7,7 +7,8 @@
 //! - if it asks the owner to come and the household has never had it, even where it says that the owner invites;
 //! - if it is an invitation as it was mailed.
 //!
-//! Neither `SCHEDULE-STATUS` nor a tag nor any other property decides, because who forges an organizer forges these as well.
+//! A provider that says by itself who invites ([`CalendarProvider::vouches`](super::super::provider::CalendarProvider)) leaves
+//! the second out. Neither `SCHEDULE-STATUS` nor a tag nor any other property decides, because who forges an organizer forges these as well.
 //! What the household had before, and the owner invites to, stays as it was believed: programs and servers add the owner to
 //! those who come, and a label never rises again. A meeting that the owner made in another program, which lists the owner
 //! among those who come, can't be told from a forged one, and is a stranger's.
@@ -21,6 +22,8 @@ pub(in super::super) struct Writers {
     pub own: Vec<String>,
     /// Whether nobody but the owner writes into this calendar.
     pub private: bool,
+    /// Whether the provider says by itself who invites, so that nobody can forge it.
+    pub vouched: bool,
 }
 
 impl Writers {
@@ -30,7 +33,7 @@ impl Writers {
         let asked = event.answer_of(&self.own).is_some();
         match &event.organizer {
             Some(organizer) if !is_one_of(&self.own, organizer) => true,
-            Some(_) => asked && !had,
+            Some(_) => asked && !had && !self.vouched,
             None => asked,
         }
     }
@@ -71,7 +74,7 @@ mod tests {
 
     #[test]
     fn what_others_wrote_is_believed_as_little_as_they_are() {
-        let own = |private| Writers { own: vec!["Ada@example.org".into()], private };
+        let own = |private| Writers { own: vec!["Ada@example.org".into()], private, vouched: false };
         let trust = |private: bool, more: &str| own(private).trust(&event(more), None);
         assert_eq!(trust(true, ""), Some(Trust::Owner));
         assert_eq!(trust(false, ""), Some(Trust::Known));
@@ -92,11 +95,14 @@ mod tests {
 
     #[test]
     fn what_the_household_made_stays_the_owners_when_a_server_lists_the_owner() {
-        let writers = Writers { own: vec!["ada@example.org".into()], private: true };
+        let writers = Writers { own: vec!["ada@example.org".into()], private: true, vouched: false };
         let made = event("ATTENDEE:mailto:bea@example.org\r\n");
         let back = "ORGANIZER:mailto:ada@example.org\r\nATTENDEE:mailto:bea@example.org\r\nATTENDEE:mailto:ada@example.org\r\n";
         assert_eq!(writers.trust(&event(back), Some(&made)), Some(Trust::Owner));
         assert_eq!(writers.trust(&event(back), None), Some(Trust::Stranger));
+        let vouched = Writers { vouched: true, ..writers };
+        assert_eq!(vouched.trust(&event(back), None), Some(Trust::Owner));
+        let writers = Writers { vouched: false, ..vouched };
         // Somebody else took it over.
         let taken = back.replace("ORGANIZER:mailto:ada", "ORGANIZER:mailto:eve");
         assert_eq!(writers.trust(&event(&taken), Some(&made)), Some(Trust::Stranger));
@@ -104,7 +110,7 @@ mod tests {
 
     #[test]
     fn what_a_server_only_wrote_otherwise_keeps_its_label() {
-        let writers = Writers { own: Vec::new(), private: false };
+        let writers = Writers { own: Vec::new(), private: false, vouched: false };
         let again = String::from_utf8(event("")).unwrap().replace("PRODID:-//t//t//EN", "PRODID:-//server//EN");
         assert_eq!(writers.trust(again.as_bytes(), Some(&event(""))), None);
         assert_eq!(writers.trust(&event("LOCATION:y\r\n"), Some(&event(""))), Some(Trust::Known));
