@@ -138,7 +138,8 @@ impl Household {
         self.told(Op::SyncStatus)
     }
 
-    /// Waits until so many checkpoints are there, and nobody syncs any more.
+    /// Waits until so many checkpoints are there, nobody syncs any more, and the files followed: what a sync changed is
+    /// committed first and written then. An edited file stays as it is.
     pub async fn synced(&self, db: &Db, checkpoints: i64) {
         eventually("the sync's end", || async {
             let found = (count(db, "journal_checkpoints").await, count(db, "journal_syncs WHERE state = 'open'").await);
@@ -146,6 +147,18 @@ impl Household {
                 Ok(())
             } else {
                 Err(format!("{found:?} {:?}", self.told::<Status>(Op::Status)))
+            }
+        })
+        .await;
+        eventually("the files follow", || async {
+            let rows = files_of_rows(db).await;
+            let edited = self.told::<Status>(Op::Status).edited;
+            let behind = |(file, text): &(&String, &String)| {
+                !edited.contains(file) && std::fs::read_to_string(self.journal_path(file)).ok().as_ref() != Some(text)
+            };
+            match rows.iter().find(behind) {
+                None => Ok(()),
+                Some((file, _)) => Err(format!("{file} is not as its rows are")),
             }
         })
         .await;
