@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use futures_util::FutureExt;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -17,6 +18,7 @@ use tokio::time::{Instant, sleep};
 use access::credentials::{CredentialError, Credentials};
 use base::redact::{Passing, household};
 use base::{Clock, Secret, TenantId, task};
+use google::{AccessToken, TokenError};
 use oauth::{OauthError, Provider, Tokens};
 
 /// A token is renewed this long before it ends: whoever gets it still has to use it.
@@ -263,6 +265,20 @@ impl GrantKeeper {
             // It was taken out, or is no grant any more.
             None | Some(Err(_)) => Ok(()),
         }
+    }
+}
+
+#[async_trait]
+impl AccessToken for GrantKeeper {
+    async fn token(&self) -> Result<Secret<String>, TokenError> {
+        Self::token(self).await.map_err(|e| match e {
+            GrantError::Owner(why) => TokenError::Owner(why),
+            GrantError::Later(why) => TokenError::Later(why),
+        })
+    }
+
+    async fn was_refused(&self, token: &Secret<String>) -> bool {
+        Self::was_refused(self, token).await
     }
 }
 

@@ -8,10 +8,10 @@ use super::following::Rows;
 use super::provider::{CalendarProvider, Found, ProviderError};
 use super::settings::Settings;
 use crate::contract::{AccountTrial, ModuleContext, ModuleError};
-use crate::grant::{GrantError, GrantKeeper, given_by};
+use crate::grant::given_by;
 use ::google::calendar::{Collection, calendars};
-use ::google::{AccessToken, Client, GoogleError, TokenError};
-use base::{Secret, crash};
+use ::google::{Client, GoogleError};
+use base::crash;
 use dav::sync::{Changes, Fetched, Options, PushError, Remote, Report, Stored, SyncError, sync};
 
 /// Where Google's calendars are.
@@ -28,23 +28,6 @@ pub(super) struct GoogleAccount {
     calendars: Vec<String>,
 }
 
-/// Access that the owner gave, as Google's client takes it.
-struct Given(GrantKeeper);
-
-#[async_trait]
-impl AccessToken for Given {
-    async fn token(&self) -> Result<Secret<String>, TokenError> {
-        self.0.token().await.map_err(|e| match e {
-            GrantError::Owner(why) => TokenError::Owner(why),
-            GrantError::Later(why) => TokenError::Later(why),
-        })
-    }
-
-    async fn was_refused(&self, token: &Secret<String>) -> bool {
-        self.0.was_refused(token).await
-    }
-}
-
 impl GoogleAccount {
     pub fn new(settings: &Settings, cx: &ModuleContext) -> Result<Self, ModuleError> {
         let secret = cx.credentials.get(&settings.grant);
@@ -54,7 +37,7 @@ impl GoogleAccount {
             Some(url) => (url, url.trim_end_matches('/')),
             None => (GOOGLE, "Google"),
         };
-        let tokens = Arc::new(Given(cx.grants.grant(&settings.grant)));
+        let tokens = Arc::new(cx.grants.grant(&settings.grant));
         Ok(Self {
             client: Client::new(url, tokens).map_err(ModuleError::new)?,
             account: format!("{user} at {place}"),

@@ -18,7 +18,8 @@ use crate::live::Live;
 use base::{Secret, TenantId};
 use config::SyncedContacts;
 use dav::Credentials;
-use google::GoogleError;
+use google::people::ORIGIN;
+use google::{Client, GoogleError};
 use store::{Database, Lease, StoreError};
 
 /// What came of a run.
@@ -119,7 +120,10 @@ impl Clerk {
     pub async fn open(&self) -> Result<Book, BookError> {
         let missing = |what: &str| BookError::Which(format!("{what} is not set in [modules.contacts]"));
         match self.settings.provider {
-            Provider::Google => Book::at_google(super::google::client(&self.settings, &self.grant)?).await,
+            Provider::Google => {
+                let url = self.settings.url.as_deref().unwrap_or(ORIGIN);
+                Book::at_google(Client::new(url, Arc::new(self.grant.clone()))?).await
+            }
             Provider::Vcard => {
                 let path = self.settings.path.as_deref().ok_or_else(|| missing("path"))?;
                 Book::in_files(path).await

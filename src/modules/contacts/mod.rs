@@ -11,7 +11,6 @@ mod choices;
 mod clerk;
 mod error;
 mod files;
-mod google;
 mod people;
 mod run;
 mod settings;
