@@ -4,16 +4,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::following::{Rows, RowsError};
+use super::bounded::sync_bounded;
+use super::following::Rows;
 use super::provider::{CalendarProvider, Found, ProviderError};
 use super::settings::Settings;
-use crate::contract::{AccountTrial, ModuleContext, ModuleError};
-use base::crash;
-use dav::sync::{Changes, Fetched, Options, PushError, Remote, Report, Stored, SyncError, sync};
-use dav::{Client, Collection, Credentials, DavError, Kind};
-
-/// A larger item has no row: nobody's event is, but one with pictures in it.
-const LARGEST_ITEM: usize = 1 << 20;
+use crate::contract::{ModuleContext, ModuleError};
+use dav::sync::{Options, Report};
+use dav::{Client, Credentials, DavError, Kind};
 
 /// An account at a server.
 pub(super) struct CaldavAccount {
@@ -21,7 +18,6 @@ pub(super) struct CaldavAccount {
     account: String,
     /// The name under which its password is stored.
     secret: String,
-    calendars: Vec<String>,
 }
 
 impl CaldavAccount {
@@ -33,7 +29,7 @@ impl CaldavAccount {
         let origin = Client::origin_of(url).map_err(ModuleError::new)?;
         let account = format!("{user} at {origin}");
         let client = Client::new(url, Credentials::Basic { user, password }).map_err(ModuleError::new)?;
-        Ok(Self { client, account, secret: settings.password.clone(), calendars: settings.calendars.clone() })
+        Ok(Self { client, account, secret: settings.password.clone() })
     }
 
     /// As a sentence for the owner, with what mends it.
@@ -70,87 +66,6 @@ impl CalendarProvider for CaldavAccount {
 
     async fn sync(&self, place: &str, rows: &Rows, options: Options) -> Result<Report, ProviderError> {
         let collection = self.client.collection(Kind::Calendar, place).map_err(|e| self.said(e))?;
-        sync(&Fit(collection), rows, options).await.map_err(|e| match e {
-            SyncError::Remote(e) => self.said(e),
-            SyncError::Store(RowsError::Lost) => ProviderError::Later { why: RowsError::Lost.to_string(), after: None },
-            SyncError::Store(e) => ProviderError::Later { why: e.to_string(), after: None },
-            SyncError::Endless => ProviderError::Owner(e.to_string()),
-        })
-    }
-}
-
-#[async_trait]
-impl AccountTrial for CaldavAccount {
-    fn name(&self) -> String {
-        self.account.clone()
-    }
-
-    async fn attempt(&self) -> Result<(), ModuleError> {
-        let all = self.calendars().await.map_err(ModuleError::new)?;
-        for name in &self.calendars {
-            super::provider::choose(name, &all).map_err(ModuleError::new)?;
-        }
-        Ok(())
-    }
-}
-
-/// A collection whose items fit into rows.
-struct Fit(Collection);
-
-impl Fit {
-    /// Why an item has no row.
-    fn unfit(bytes: &[u8]) -> Option<String> {
-        if bytes.len() > LARGEST_ITEM {
-            return Some("it is larger than 1 MiB; move what is attached out of it".to_owned());
-        }
-        bytes.contains(&0).then(|| "it holds characters that no text has".to_owned())
-    }
-}
-
-impl Remote for Fit {
-    type Error = DavError;
-
-    async fn changes(&self, since: Option<&str>) -> Result<Changes, DavError> {
-        let changes = self.0.changes(since).await?;
-        crash::point("calendar.listed");
-        Ok(changes)
-    }
-
-    async fn fetch(&self, hrefs: &[String]) -> Result<Vec<Fetched>, DavError> {
-        let mut fetched = self.0.fetch(hrefs).await?;
-        for one in &mut fetched {
-            if let dav::sync::Found::Here { bytes, .. } = &one.what
-                && let Some(why) = Self::unfit(bytes)
-            {
-                one.what = dav::sync::Found::Unreadable(why);
-            }
-        }
-        crash::point("calendar.fetched");
-        Ok(fetched)
-    }
-
-    fn new_href(&self, name: &str) -> Option<String> {
-        self.0.new_href(name)
-    }
-
-    async fn create(&self, href: &str, bytes: &[u8]) -> Result<Stored, PushError<DavError>> {
-        crash::point("calendar.sending");
-        let stored = self.0.create(href, bytes).await;
-        crash::point("calendar.sent");
-        stored
-    }
-
-    async fn update(&self, href: &str, etag: &str, bytes: &[u8]) -> Result<Stored, PushError<DavError>> {
-        crash::point("calendar.updating");
-        let stored = self.0.update(href, etag, bytes).await;
-        crash::point("calendar.updated");
-        stored
-    }
-
-    async fn delete(&self, href: &str, etag: &str) -> Result<(), PushError<DavError>> {
-        crash::point("calendar.deleting");
-        let gone = self.0.delete(href, etag).await;
-        crash::point("calendar.deleted");
-        gone
+        sync_bounded(collection, rows, options, |e| self.said(e)).await
     }
 }

@@ -4,20 +4,18 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
+use super::bounded::sync_bounded;
 use super::following::Rows;
 use super::provider::{CalendarProvider, Found, ProviderError};
 use super::settings::Settings;
-use crate::contract::{AccountTrial, ModuleContext, ModuleError};
+use crate::contract::{ModuleContext, ModuleError};
 use crate::grant::given_by;
 use ::google::calendar::{Collection, calendars};
 use ::google::{Client, GoogleError};
-use base::crash;
-use dav::sync::{Changes, Fetched, Options, PushError, Remote, Report, Stored, SyncError, sync};
+use dav::sync::{Options, Report};
 
 /// Where Google's calendars are.
 const GOOGLE: &str = "https://www.googleapis.com";
-/// A larger item has no row.
-const LARGEST_ITEM: usize = 1 << 20;
 
 /// An account at Google.
 pub(super) struct GoogleAccount {
@@ -25,7 +23,6 @@ pub(super) struct GoogleAccount {
     account: String,
     /// What the owner types to give access again.
     connect: String,
-    calendars: Vec<String>,
 }
 
 impl GoogleAccount {
@@ -42,7 +39,6 @@ impl GoogleAccount {
             client: Client::new(url, tokens).map_err(ModuleError::new)?,
             account: format!("{user} at {place}"),
             connect: given_by(secret).unwrap_or_else(|| "butlerd connect google".to_owned()),
-            calendars: settings.calendars.clone(),
         })
     }
 
@@ -82,78 +78,6 @@ impl CalendarProvider for GoogleAccount {
     }
 
     async fn sync(&self, place: &str, rows: &Rows, options: Options) -> Result<Report, ProviderError> {
-        let collection = Fit(Collection::new(&self.client, place));
-        sync(&collection, rows, options).await.map_err(|e| match e {
-            SyncError::Remote(e) => self.said(e),
-            SyncError::Store(e) => ProviderError::Later { why: e.to_string(), after: None },
-            e @ SyncError::Endless => ProviderError::Owner(e.to_string()),
-        })
-    }
-}
-
-#[async_trait]
-impl AccountTrial for GoogleAccount {
-    fn name(&self) -> String {
-        self.account.clone()
-    }
-
-    async fn attempt(&self) -> Result<(), ModuleError> {
-        let all = self.calendars().await.map_err(ModuleError::new)?;
-        for name in &self.calendars {
-            super::provider::choose(name, &all).map_err(ModuleError::new)?;
-        }
-        Ok(())
-    }
-}
-
-/// A calendar whose items fit into rows.
-struct Fit(Collection);
-
-impl Remote for Fit {
-    type Error = GoogleError;
-
-    async fn changes(&self, since: Option<&str>) -> Result<Changes, GoogleError> {
-        let changes = self.0.changes(since).await?;
-        crash::point("calendar.listed");
-        Ok(changes)
-    }
-
-    async fn fetch(&self, hrefs: &[String]) -> Result<Vec<Fetched>, GoogleError> {
-        let mut fetched = self.0.fetch(hrefs).await?;
-        for one in &mut fetched {
-            if let dav::sync::Found::Here { bytes, .. } = &one.what
-                && bytes.len() > LARGEST_ITEM
-            {
-                let why = "it is larger than 1 MiB; move what is long out of it";
-                one.what = dav::sync::Found::Unreadable(why.to_owned());
-            }
-        }
-        crash::point("calendar.fetched");
-        Ok(fetched)
-    }
-
-    fn new_href(&self, name: &str) -> Option<String> {
-        self.0.new_href(name)
-    }
-
-    async fn create(&self, href: &str, bytes: &[u8]) -> Result<Stored, PushError<GoogleError>> {
-        crash::point("calendar.sending");
-        let stored = self.0.create(href, bytes).await;
-        crash::point("calendar.sent");
-        stored
-    }
-
-    async fn update(&self, href: &str, etag: &str, bytes: &[u8]) -> Result<Stored, PushError<GoogleError>> {
-        crash::point("calendar.updating");
-        let stored = self.0.update(href, etag, bytes).await;
-        crash::point("calendar.updated");
-        stored
-    }
-
-    async fn delete(&self, href: &str, etag: &str) -> Result<(), PushError<GoogleError>> {
-        crash::point("calendar.deleting");
-        let gone = self.0.delete(href, etag).await;
-        crash::point("calendar.deleted");
-        gone
+        sync_bounded(Collection::new(&self.client, place), rows, options, |e| self.said(e)).await
     }
 }

@@ -8,6 +8,7 @@
 mod answers;
 mod args;
 mod book;
+mod bounded;
 mod caldav;
 mod choices;
 mod conflicts;
@@ -40,7 +41,7 @@ use caldav::CaldavAccount;
 use config::{KeyMistake, Section};
 use following::Following;
 use google::GoogleAccount;
-use provider::CalendarProvider;
+use provider::{CalendarProvider, Trial};
 use settings::{Provider, Settings, read};
 
 const NAME: &str = "calendar";
@@ -70,25 +71,12 @@ struct CalendarModule {
 
 impl CalendarModule {
     /// The account that is followed; `None`: the calendars are the household's own.
-    fn account(&self, cx: &ModuleContext) -> Result<Option<Account>, ModuleError> {
-        match self.settings.provider {
-            Provider::Caldav => CaldavAccount::new(&self.settings, cx).map(Account::new).map(Some),
-            Provider::Google => GoogleAccount::new(&self.settings, cx).map(Account::new).map(Some),
-            Provider::Local => Ok(None),
-        }
-    }
-}
-
-/// What is followed, as the sync sees it and as who tries it does.
-struct Account {
-    provider: Arc<dyn CalendarProvider>,
-    trial: Arc<dyn AccountTrial>,
-}
-
-impl Account {
-    fn new<A: CalendarProvider + AccountTrial + 'static>(account: A) -> Self {
-        let account = Arc::new(account);
-        Self { provider: account.clone(), trial: account }
+    fn account(&self, cx: &ModuleContext) -> Result<Option<Arc<dyn CalendarProvider>>, ModuleError> {
+        Ok(match self.settings.provider {
+            Provider::Caldav => Some(Arc::new(CaldavAccount::new(&self.settings, cx)?)),
+            Provider::Google => Some(Arc::new(GoogleAccount::new(&self.settings, cx)?)),
+            Provider::Local => None,
+        })
     }
 }
 
@@ -109,7 +97,7 @@ impl Module for CalendarModule {
         }
     }
     async fn start(&self, cx: &ModuleContext) -> Result<(), ModuleError> {
-        let account = self.account(cx)?.map(|account| account.provider.account().to_owned());
+        let account = self.account(cx)?.map(|account| account.account().to_owned());
         let book = Book::new(cx, &self.settings, account).map_err(ModuleError::new)?;
         // At once, so that a butler whose settings name a calendar no longer stops seeing it.
         book.open(&base::TenantId::owner()).await.map_err(ModuleError::new)?;
@@ -120,13 +108,14 @@ impl Module for CalendarModule {
         self.book.get().map_or_else(|| Ok(Vec::new()), definitions::tools)
     }
     fn accounts(&self, cx: &ModuleContext) -> Vec<Arc<dyn AccountTrial>> {
-        self.account(cx).ok().flatten().map(|account| account.trial).into_iter().collect()
+        let Ok(Some(account)) = self.account(cx) else { return Vec::new() };
+        vec![Arc::new(Trial { account, calendars: self.settings.calendars.clone() })]
     }
     fn tasks(&self, cx: &ModuleContext) -> Vec<BackgroundTask> {
         let (Some(book), Ok(Some(account))) = (self.book.get(), self.account(cx)) else { return Vec::new() };
         let own = book.own().to_vec();
         let every = Duration::from_secs(u64::from(self.settings.sync.interval_minutes) * 60);
-        let work = Arc::new(Following::new(book, account.provider, cx, (own, every)));
+        let work = Arc::new(Following::new(book, account, cx, (own, every)));
         vec![BackgroundTask { name: "sync", kind: TaskKind::Loop, work }]
     }
 }

@@ -1,11 +1,13 @@
 //! Where calendars are kept besides the household's own database, as the sync sees it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use dav::sync::{Options, Report};
 
 use super::following::Rows;
+use crate::contract::{AccountTrial, ModuleError};
 
 /// A calendar that an account has.
 #[derive(Clone, Debug)]
@@ -43,6 +45,27 @@ pub(super) trait CalendarProvider: Send + Sync {
     /// Makes the calendar at this place and its rows equal, as far as both stand still. What was done before an error stays
     /// done, and the next run goes on.
     async fn sync(&self, place: &str, rows: &Rows, options: Options) -> Result<Report, ProviderError>;
+}
+
+/// An account, and the calendars of it that the settings name.
+pub(super) struct Trial {
+    pub account: Arc<dyn CalendarProvider>,
+    pub calendars: Vec<String>,
+}
+
+#[async_trait]
+impl AccountTrial for Trial {
+    fn name(&self) -> String {
+        self.account.account().to_owned()
+    }
+
+    async fn attempt(&self) -> Result<(), ModuleError> {
+        let all = self.account.calendars().await.map_err(ModuleError::new)?;
+        for name in &self.calendars {
+            choose(name, &all).map_err(ModuleError::new)?;
+        }
+        Ok(())
+    }
 }
 
 /// Which of an account's calendars is meant by a name in settings: one that is called so, or that is there.

@@ -25,7 +25,7 @@ use crate::contract::ModuleContext;
 use base::{ButlerName, Priority, TenantId, Trust, crash};
 use dav::sync::{Options, Report};
 use outbox::{BUTLERD, OwnerNote};
-pub(super) use rows::{Rows, RowsError};
+pub(super) use rows::Rows;
 use sql::{Claimed, Claimer, Settled};
 use store::{Lease, StoreError, lease_seconds, renew_every};
 use trust::Writers;
