@@ -7,7 +7,7 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 
 use super::config::{AgentConfig, Api, ConfigError};
 use super::wire::{AnswerReader, BadAnswer, Turn};
-use base::{Backoff, HumanDuration, Secret, SseReader, innermost};
+use base::{Backoff, HumanDuration, Secret, SseReader, body_within, innermost};
 use llm_api::{ErrorClass, Failure};
 
 /// The key of the model's endpoint and the name of the variable that it came from.
@@ -301,15 +301,9 @@ impl ModelClient {
     }
 }
 
-async fn read_all(mut response: reqwest::Response) -> Result<Vec<u8>, String> {
-    let mut text = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(reason)? {
-        if text.len() + chunk.len() > LARGEST_DOCUMENT {
-            return Err("it is larger than 16 MiB".to_owned());
-        }
-        text.extend_from_slice(&chunk);
-    }
-    Ok(text)
+async fn read_all(response: reqwest::Response) -> Result<Vec<u8>, String> {
+    let text = body_within(response, LARGEST_DOCUMENT).await.map_err(reason)?;
+    text.ok_or_else(|| "it is larger than 16 MiB".to_owned())
 }
 
 /// Whole or broken seconds; the form with a date is not in use by model servers and counts as absent.

@@ -29,7 +29,10 @@ pub use backoff::Backoff;
 pub use clock::Clock;
 pub use context::{Lineage, MAX_LINEAGE_DEPTH, RequestContext};
 pub use disk::DiskSpace;
-pub use http_client::{http_client, innermost, is_local_network, is_loopback};
+pub use http_client::{
+    LONGEST_WAIT, body_within, http_client, innermost, is_local_network, is_loopback, no_answer, retry_after,
+    url_for_secrets,
+};
 pub use ids::{ButlerName, IdBeginning, InvalidName, NoId, RequestId, SessionId, TenantId, TraceContext};
 pub use label::{Audience, Label, Principal, Seen, Trust};
 pub use machine::{ActiveFault, Fault, Machine};

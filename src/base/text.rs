@@ -44,6 +44,15 @@ pub fn clean(text: &str) -> String {
     text.chars().filter(|c| !c.is_control() || *c == '\n' || *c == '\t').collect()
 }
 
+/// On one line, without what a terminal would obey or what shows other characters elsewhere; at most so many characters.
+pub fn plain(text: &str, most: usize) -> String {
+    let hidden = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+    };
+    text.chars().filter(|c| !hidden(*c)).take(most).collect::<String>().trim().to_owned()
+}
+
 /// An identity as it is compared: without regard to case, and an address without the name before it.
 pub fn plain_identity(identity: &str) -> String {
     let address = identity.rsplit_once('<').and_then(|(_, rest)| rest.strip_suffix('>')).unwrap_or(identity);

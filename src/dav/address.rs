@@ -13,17 +13,8 @@ const LONGEST_HREF: usize = 2048;
 ///
 /// [`DavError::Address`] says what is wrong with it.
 pub(crate) fn check(text: &str) -> Result<Url, DavError> {
-    let mut url = Url::parse(text).map_err(|_| DavError::Address { url: None, why: "is not a URL" })?;
-    let bad = |why| DavError::Address { url: speakable(&url), why };
-    if url.host_str().is_none() {
-        return Err(bad("has no host"));
-    }
-    if !url.username().is_empty() || url.password().is_some() {
-        return Err(bad("holds a login"));
-    }
-    if url.scheme() != "https" && !(url.scheme() == "http" && base::is_loopback(text)) {
-        return Err(bad("does not begin with https://"));
-    }
+    let bad = |why| DavError::Address { url: Url::parse(text).ok().and_then(|url| speakable(&url)), why };
+    let mut url = base::url_for_secrets(text).map_err(bad)?;
     if url.fragment().is_some() || url.query().is_some() {
         return Err(bad("has a query or a fragment"));
     }

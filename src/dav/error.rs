@@ -58,14 +58,9 @@ pub enum DavError {
     Protocol { host: String, path: String, why: String },
 }
 
-/// On one line, cut, and without what a terminal would obey or what shows other characters elsewhere.
+/// What is kept of a server's own words.
 pub(crate) fn plain(text: &str) -> String {
-    let hidden = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
-    };
-    let text: String = text.chars().filter(|c| !hidden(*c)).take(MOST_SAID).collect();
-    text.trim().to_owned()
+    base::text::plain(text, MOST_SAID)
 }
 
 #[cfg(test)]

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use base::{Secret, http_client, innermost};
+use base::{Secret, body_within, http_client, innermost, no_answer, retry_after};
 use base64::Engine as _;
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue, LOCATION};
 use reqwest::{Method, StatusCode, Url};
 
 use crate::address;
@@ -17,8 +17,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) const LARGEST: usize = 32;
 /// What is read of the answer that goes with an error, in bytes.
 const LARGEST_ERROR: usize = 64 * 1024;
-/// A server that asks for more patience than this gets no more.
-const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
 /// Redirects that are followed for one request.
 const MOST_REDIRECTS: usize = 5;
 
@@ -159,15 +157,10 @@ impl Server {
         Ok(Answer { at, body, etag })
     }
 
-    async fn body(&self, mut response: reqwest::Response, most: usize, path: &str) -> Result<Vec<u8>, DavError> {
-        let mut body = Vec::new();
-        while let Some(piece) = response.chunk().await.map_err(|e| self.of_transport(e))? {
-            if body.len() + piece.len() > most {
-                return Err(DavError::TooLarge { host: self.host.clone(), path: path.to_owned(), limit: most >> 20 });
-            }
-            body.extend_from_slice(&piece);
-        }
-        Ok(body)
+    async fn body(&self, response: reqwest::Response, most: usize, path: &str) -> Result<Vec<u8>, DavError> {
+        let body = body_within(response, most).await.map_err(|e| self.of_transport(e))?;
+        let (host, path) = (self.host.clone(), path.to_owned());
+        body.ok_or(DavError::TooLarge { host, path, limit: most >> 20 })
     }
 
     fn refusal(&self, ask: &Ask<'_>, status: StatusCode, headers: &HeaderMap, body: &str) -> DavError {
@@ -201,15 +194,8 @@ impl Server {
         DavError::Protocol { host: self.host.clone(), path: path.to_owned(), why: why.into() }
     }
 
-    /// The words never hold the address.
     fn of_transport(&self, e: reqwest::Error) -> DavError {
-        let e = e.without_url();
-        let why = match (e.is_timeout(), e.is_connect()) {
-            (true, _) => format!("no answer within {} s", PATIENCE.as_secs()),
-            (false, true) => format!("no connection ({})", innermost(&e)),
-            (false, false) => format!("no whole answer ({})", innermost(&e)),
-        };
-        DavError::Later { host: self.host.clone(), why, after: None }
+        DavError::Later { host: self.host.clone(), why: no_answer(e, PATIENCE), after: None }
     }
 }
 
@@ -218,12 +204,6 @@ pub(crate) fn etag(text: &str) -> Option<String> {
     let text = text.trim();
     let text = text.strip_prefix("W/").unwrap_or(text);
     (!text.is_empty() && text.len() <= 1024).then(|| text.to_owned())
-}
-
-/// In seconds; a date is left to the caller's own patience.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let seconds: u32 = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
-    Some(Duration::from_secs(seconds.into()).min(LONGEST_WAIT))
 }
 
 #[cfg(test)]

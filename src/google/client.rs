@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use base::{Secret, http_client, innermost};
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, IF_MATCH, RETRY_AFTER};
+use base::{Secret, body_within, http_client, no_answer, retry_after};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, IF_MATCH};
 use reqwest::{Method, Response, StatusCode, Url};
 use serde_json::Value;
 
@@ -17,8 +17,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const LARGEST: usize = 32;
 /// What is read of the answer that goes with an error, in bytes.
 const LARGEST_ERROR: usize = 64 * 1024;
-/// A server that asks for more patience than this gets no more.
-const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
 
 /// Why there is no token to show.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -178,16 +176,10 @@ impl Client {
         serde_json::from_slice(&body).map_err(|_| self.protocol(path, "its answer is not JSON"))
     }
 
-    async fn body(&self, mut response: Response, most: usize, path: &str) -> Result<Vec<u8>, GoogleError> {
-        let mut body = Vec::new();
-        while let Some(piece) = response.chunk().await.map_err(|e| self.of_transport(e))? {
-            if body.len() + piece.len() > most {
-                let (host, path) = (self.host.clone(), path.to_owned());
-                return Err(GoogleError::TooLarge { host, path, limit: most >> 20 });
-            }
-            body.extend_from_slice(&piece);
-        }
-        Ok(body)
+    async fn body(&self, response: Response, most: usize, path: &str) -> Result<Vec<u8>, GoogleError> {
+        let body = body_within(response, most).await.map_err(|e| self.of_transport(e))?;
+        let (host, path) = (self.host.clone(), path.to_owned());
+        body.ok_or(GoogleError::TooLarge { host, path, limit: most >> 20 })
     }
 
     /// An answer that is not what it should be.
@@ -199,41 +191,19 @@ impl Client {
         GoogleError::Later { host: self.host.clone(), why, after }
     }
 
-    /// The words never hold the address, which may hold what people searched for.
     fn of_transport(&self, e: reqwest::Error) -> GoogleError {
-        let e = e.without_url();
-        let why = match (e.is_timeout(), e.is_connect()) {
-            (true, _) => format!("no answer within {} s", PATIENCE.as_secs()),
-            (false, true) => format!("no connection ({})", innermost(&e)),
-            (false, false) => format!("no whole answer ({})", innermost(&e)),
-        };
-        self.later(why, None)
+        self.later(no_answer(e, PATIENCE), None)
     }
 }
 
-/// Whether tokens may go to this URL: by https, or by http to this machine itself.
+/// Whether tokens may go to this URL, and it is an origin.
 fn check(text: &str) -> Result<Url, GoogleError> {
     let bad = |why| GoogleError::Address { why };
-    let url = Url::parse(text).map_err(|_| bad("is not a URL"))?;
-    if url.host_str().is_none() {
-        return Err(bad("has no host"));
-    }
-    if !url.username().is_empty() || url.password().is_some() {
-        return Err(bad("holds a login"));
-    }
-    if url.scheme() != "https" && !(url.scheme() == "http" && base::is_loopback(text)) {
-        return Err(bad("does not begin with https://"));
-    }
+    let url = base::url_for_secrets(text).map_err(bad)?;
     if url.path() != "/" || url.query().is_some() || url.fragment().is_some() {
         return Err(bad("has something behind its host"));
     }
     Ok(url)
-}
-
-/// In seconds; a date is left to the caller's own patience.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let seconds: u32 = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
-    Some(Duration::from_secs(seconds.into()).min(LONGEST_WAIT))
 }
 
 #[cfg(test)]

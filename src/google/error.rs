@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use base::text::plain;
 use serde_json::Value;
 
 /// What is kept of Google's own words, in characters.
@@ -68,7 +69,7 @@ impl Said {
         let listed = |list: &'static str| error[list].as_array().into_iter().flatten().map(|one| &one["reason"]);
         let reasons = listed("errors").chain(listed("details")).chain([&error["status"]]);
         let reasons = reasons.filter_map(Value::as_str).map(ToOwned::to_owned).collect();
-        Self { reasons, message: plain(error["message"].as_str().unwrap_or_default()) }
+        Self { reasons, message: plain(error["message"].as_str().unwrap_or_default(), MOST_SAID) }
     }
 
     fn any(&self, of: &[&str]) -> bool {
@@ -111,16 +112,6 @@ pub(crate) fn refusal((host, path): (&str, &str), status: u16, after: Option<Dur
         408 | 500.. => later(format!("it can't answer now (HTTP {status})")),
         _ => GoogleError::Refused { host, path, status, said: words },
     }
-}
-
-/// On one line, cut, and without what a terminal would obey or what shows other characters elsewhere.
-fn plain(text: &str) -> String {
-    let hidden = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
-    };
-    let text: String = text.chars().filter(|c| !hidden(*c)).take(MOST_SAID).collect();
-    text.trim().to_owned()
 }
 
 #[cfg(test)]

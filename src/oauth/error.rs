@@ -90,13 +90,8 @@ impl Named {
     }
 }
 
-/// On one line, without what a terminal would obey or what shows other characters elsewhere.
 pub(crate) fn plain(text: &str) -> String {
-    let hidden = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
-    };
-    text.chars().filter(|c| !hidden(*c)).collect::<String>().trim().to_owned()
+    base::text::plain(text, usize::MAX)
 }
 
 fn hide(text: &str, secrets: &[&str]) -> String {

@@ -182,7 +182,7 @@ mod tests {
         let mut provider = Server::start(|_, _| Reply::Endless).await.provider();
         provider.about.token = nobody().await;
         let gone = provider.refresh(&old()).await.unwrap_err();
-        assert!(matches!(&gone, OauthError::Later { why, .. } if why.contains("no connection: ")), "{gone}");
+        assert!(matches!(&gone, OauthError::Later { why, .. } if why.contains("no connection (")), "{gone}");
     }
 
     #[tokio::test]

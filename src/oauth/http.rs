@@ -6,14 +6,12 @@ use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, DATE, HeaderMap, RETRY_AFTER}
 use reqwest::{Method, Request, StatusCode, Url};
 
 use super::error::{Named, OauthError};
-use base::{Secret, http_client, innermost};
+use base::{LONGEST_WAIT, Secret, body_within, http_client, innermost, no_answer};
 
 /// An answer comes within this, all of it.
 const PATIENCE: Duration = Duration::from_secs(15);
 /// The largest answer that is read, in bytes.
 const LARGEST: usize = 256 * 1024;
-/// A server that asks for more patience than this gets no more.
-const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
 
 /// What came back, where it is neither a redirect nor a failure that passes.
 pub(crate) struct Answer {
@@ -27,24 +25,13 @@ pub(crate) fn host(url: &str) -> String {
     host.unwrap_or_else(|| "the provider".to_owned())
 }
 
-/// Whether secrets may go to this URL: by https, or by http to this machine itself.
+/// As [`base::url_for_secrets`], of an endpoint.
 ///
 /// # Errors
 ///
 /// With the reason, as the end of a sentence that begins with the URL's purpose.
 pub(crate) fn check(url: &str) -> Result<Url, &'static str> {
-    let url = Url::parse(url).map_err(|_| "is not a URL")?;
-    let loopback = match url.host_str() {
-        Some("localhost" | "[::1]") => true,
-        Some(host) => host.parse::<std::net::Ipv4Addr>().is_ok_and(|ip| ip.is_loopback()),
-        None => return Err("has no host"),
-    };
-    if url.scheme() != "https" && !(url.scheme() == "http" && loopback) {
-        return Err("does not begin with https://");
-    }
-    if !url.username().is_empty() || url.password().is_some() {
-        return Err("holds a login");
-    }
+    let url = base::url_for_secrets(url)?;
     if url.fragment().is_some() { Err("has a fragment") } else { Ok(url) }
 }
 
@@ -87,7 +74,7 @@ async fn send(mut request: Request) -> Result<Answer, OauthError> {
     request.headers_mut().insert("accept", reqwest::header::HeaderValue::from_static("application/json"));
     let client = http_client(&at).timeout(PATIENCE).build();
     let client = client.map_err(|e| OauthError::protocol(&host, format!("no HTTP client: {}", innermost(&e))))?;
-    let mut response = client.execute(request).await.map_err(|e| of_transport(&host, e))?;
+    let response = client.execute(request).await.map_err(|e| of_transport(&host, e))?;
     let status = response.status();
     // Later is later, whatever stands in the body.
     if status.is_server_error() || matches!(status.as_u16(), 408 | 425 | 429) {
@@ -98,14 +85,10 @@ async fn send(mut request: Request) -> Result<Answer, OauthError> {
         let why = format!("it redirects (HTTP {}), which is not followed", status.as_u16());
         return Err(OauthError::Protocol { host, why });
     }
-    let mut body = Vec::new();
-    while let Some(piece) = response.chunk().await.map_err(|e| of_transport(&host, e))? {
-        if body.len() + piece.len() > LARGEST {
-            return Err(OauthError::protocol(&host, format!("its answer is larger than {} KiB", LARGEST / 1024)));
-        }
-        body.extend_from_slice(&piece);
+    match body_within(response, LARGEST).await.map_err(|e| of_transport(&host, e))? {
+        Some(body) => Ok(Answer { status, body }),
+        None => Err(OauthError::protocol(&host, format!("its answer is larger than {} KiB", LARGEST / 1024))),
     }
-    Ok(Answer { status, body })
 }
 
 impl Answer {
@@ -124,29 +107,18 @@ impl Answer {
     }
 }
 
-/// The words never hold the address.
 fn of_transport(host: &str, e: reqwest::Error) -> OauthError {
-    let e = e.without_url();
-    let why = match (e.is_timeout(), e.is_connect()) {
-        (true, _) => format!("no answer within {} s", PATIENCE.as_secs()),
-        (false, true) => format!("no connection: {}", innermost(&e)),
-        (false, false) => format!("no whole answer: {}", innermost(&e)),
-    };
-    OauthError::later(host, why)
+    OauthError::later(host, no_answer(e, PATIENCE))
 }
 
 /// Seconds, or a date: by the server's own clock, which stands beside it.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-    let after = match text.parse::<u32>() {
-        Ok(seconds) => Duration::from_secs(seconds.into()),
-        Err(_) => {
-            let moment = |text: &str| jiff::fmt::rfc2822::parse(text).ok().map(|at| at.timestamp());
-            let now = moment(headers.get(DATE)?.to_str().ok()?)?;
-            moment(text)?.duration_since(now).try_into().unwrap_or(Duration::ZERO)
-        }
+    let by_date = || {
+        let moment = |name| Some(jiff::fmt::rfc2822::parse(headers.get(name)?.to_str().ok()?.trim()).ok()?.timestamp());
+        let after = moment(RETRY_AFTER)?.duration_since(moment(DATE)?);
+        Some(after.try_into().unwrap_or(Duration::ZERO).min(LONGEST_WAIT))
     };
-    Some(after.min(LONGEST_WAIT))
+    base::retry_after(headers).or_else(by_date)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use super::{EmbedError, Embedder, quantised};
-use base::{Secret, http_client, innermost};
+use base::{Secret, body_within, http_client, innermost};
 
 /// So many texts go in one request.
 const AT_ONCE: usize = 64;
@@ -63,15 +63,10 @@ impl Endpoint {
         if let Some(key) = &self.key {
             request = request.bearer_auth(key.expose());
         }
-        let mut response = request.send().await.map_err(|e| innermost(&e))?;
+        let response = request.send().await.map_err(|e| innermost(&e))?;
         let status = response.status();
-        let mut body = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(|e| innermost(&e))? {
-            if body.len() + chunk.len() > LARGEST_ANSWER {
-                return Err(format!("its answer is longer than {LARGEST_ANSWER} bytes"));
-            }
-            body.extend_from_slice(&chunk);
-        }
+        let body = body_within(response, LARGEST_ANSWER).await.map_err(|e| innermost(&e))?;
+        let body = body.ok_or_else(|| format!("its answer is longer than {LARGEST_ANSWER} bytes"))?;
         if !status.is_success() {
             let said: String = String::from_utf8_lossy(&body).chars().take(SAID).collect();
             return Err(format!("{status}: {said}"));

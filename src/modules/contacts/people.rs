@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
-use base::text::plain_identity;
+use base::text::{plain, plain_identity};
 use dav::card::{Edit, Identity, Person};
 
 /// Letters of a name, identities of a card: more than that is no person.
@@ -68,12 +68,7 @@ impl Said {
 
 /// On one line, without what a terminal would obey or what shows other characters elsewhere.
 fn clean(name: &str) -> String {
-    let hidden = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
-    };
-    let shown: String =
-        name.chars().map(|c| if c == '\n' || c == '\t' { ' ' } else { c }).filter(|c| !hidden(*c)).collect();
+    let shown = plain(&name.replace(['\n', '\t'], " "), usize::MAX);
     let one_line = shown.split_whitespace().collect::<Vec<_>>().join(" ");
     one_line.chars().take(LONGEST_NAME).collect()
 }

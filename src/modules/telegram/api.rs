@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::types::{FileInfo, User};
 use crate::contract::ModuleError;
-use base::{Secret, http_client, innermost, text};
+use base::{Secret, body_within, http_client, innermost, text};
 use outbox::OutFile;
 
 /// An answer that is not waited for on purpose comes within this.
@@ -178,18 +178,12 @@ impl Api {
         let info: FileInfo = self.call("getFile", &serde_json::json!({"file_id": id})).await?;
         let path = info.file_path.ok_or_else(|| ApiError::Refused("the file can't be fetched".to_owned()))?;
         let url = format!("{}/file/bot{}/{path}", self.url, self.token.expose());
-        let mut response = self.client.get(url).timeout(PATIENCE).send().await.map_err(of_transport)?;
+        let response = self.client.get(url).timeout(PATIENCE).send().await.map_err(of_transport)?;
         if !response.status().is_success() {
             return Err(ApiError::Refused(format!("the file was answered with {}", response.status())));
         }
-        let mut content = Vec::new();
-        while let Some(piece) = response.chunk().await.map_err(of_transport)? {
-            content.extend_from_slice(&piece);
-            if content.len() as u64 > most {
-                return Err(ApiError::Refused(format!("the file is larger than {most} bytes")));
-            }
-        }
-        Ok(content)
+        let content = body_within(response, usize::try_from(most).unwrap_or(usize::MAX)).await.map_err(of_transport)?;
+        content.ok_or_else(|| ApiError::Refused(format!("the file is larger than {most} bytes")))
     }
 }
 
