@@ -111,7 +111,6 @@ pub mod calls {
 pub use self::approvals::{ActionPage, NewStandingRule, ProposalPage};
 pub use self::sessions::{CallRow, Cancelled, SessionDetail, SessionPage, SessionRow};
 pub use audit::{AuditPage, AuditRow};
-pub use calendar_week::{EventPage, EventRow};
 pub use client::{Client, ClientError};
 pub use contacts::Pairing;
 pub use conversations::{ConversationPage, SaidRow, Written};

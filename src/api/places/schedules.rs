@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 
 use admin::calls::{CalendarWeekApiServer, LooksApiServer, ScheduleWeekApiServer, SchedulesApiServer};
-use admin::{CalendarRow, EventRow, Failure, Need, OpenRun, RunRow, ScheduleRow};
+use admin::{CalendarRow, Failure, Need, OpenRun, RunRow, ScheduleRow};
 use jiff::Timestamp;
+use modules::calendar::HouseEvent;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use uuid::Uuid;
@@ -100,7 +101,7 @@ async fn calendar(visit: &Visit, span: Span) -> Result<Page<CalendarRow>, Failur
     Ok(visit.part(found.schedules, None::<String>, found.unavailable).cut(full))
 }
 
-async fn events(visit: &Visit, span: Span) -> Result<Page<EventRow>, Failure> {
+async fn events(visit: &Visit, span: Span) -> Result<Page<HouseEvent>, Failure> {
     let found = visit.calls.calendar_events(&visit.ext, span.from, span.to, span.butler).await?;
     Ok(visit.part(found.events, None::<String>, Vec::new()).cut(found.more || found.unreadable > 0))
 }

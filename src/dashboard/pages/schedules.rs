@@ -1,10 +1,11 @@
 //! The week: what is in the calendars, what schedules do, and one schedule with its history, to pause or run.
 
 use admin::calls::{CalendarWeekApiServer, LooksApiServer, ScheduleWeekApiServer, SchedulesApiServer};
-use admin::{CalendarRow, EventPage, EventRow, RunRow, ScheduleDetail, ScheduleRow};
+use admin::{CalendarRow, RunRow, ScheduleDetail, ScheduleRow};
 use jiff::ToSpan;
 use jiff::civil::Date;
 use maud::{Markup, html};
+use modules::calendar::{HouseEvent, HouseEvents};
 use uuid::Uuid;
 
 use super::week::{Week, mark_of};
@@ -72,7 +73,7 @@ fn turn(week: &Week) -> Markup {
 }
 
 /// What is in the calendars.
-fn calendar(week: &Week, page: &EventPage) -> Markup {
+fn calendar(week: &Week, page: &HouseEvents) -> Markup {
     html! {
         @if page.unreadable > 0 {
             (note(Tone::Warn, &html! {
@@ -92,7 +93,7 @@ fn calendar(week: &Week, page: &EventPage) -> Markup {
     }
 }
 
-fn event_row(week: &Week, n: usize, event: &EventRow) -> Markup {
+fn event_row(week: &Week, n: usize, event: &HouseEvent) -> Markup {
     html! { tr id={ "event-" (n) } {
         td { (week.times(event)) }
         td {

@@ -1,9 +1,10 @@
 //! A week as a drawing: a row for each calendar with its events, and one for each schedule with its runs and times to come.
 
-use admin::{CalendarRow, EventRow, RunRow};
+use admin::{CalendarRow, RunRow};
 use jiff::civil::Date;
 use jiff::{Timestamp, ToSpan, Zoned};
 use maud::{Markup, html};
+use modules::calendar::HouseEvent;
 
 use crate::parts::{Tone, line};
 use crate::time::Now;
@@ -54,7 +55,7 @@ impl Week {
     }
 
     /// The drawing. What it shows stands in words in the list below it, and on each mark.
-    pub fn draw(&self, events: &[EventRow], rows: &[CalendarRow]) -> Markup {
+    pub fn draw(&self, events: &[HouseEvent], rows: &[CalendarRow]) -> Markup {
         let mut calendars: Vec<&str> = events.iter().map(|event| event.calendar_id.as_str()).collect();
         calendars.sort_unstable();
         calendars.dedup();
@@ -81,7 +82,7 @@ impl Week {
     }
 
     /// The row of a calendar. A mark leads to its event in the list.
-    fn events(&self, calendar: &str, all: &[EventRow], top: f64) -> Markup {
+    fn events(&self, calendar: &str, all: &[HouseEvent], top: f64) -> Markup {
         let own = all.iter().enumerate().filter(|(_, event)| event.calendar_id == calendar);
         html! {
             (named(calendar, top))
@@ -93,7 +94,7 @@ impl Week {
     }
 
     /// When an event is, in words of whoever looks. The end of days is the last of them.
-    pub fn times(&self, event: &EventRow) -> String {
+    pub fn times(&self, event: &HouseEvent) -> String {
         if !event.all_day {
             let (from, to) = (self.now.zoned(event.starts_at), self.now.zoned(event.ends_at));
             let end = if from.date() == to.date() { to.strftime("%H:%M") } else { to.strftime("%a %-d %b, %H:%M") };
@@ -216,7 +217,7 @@ mod tests {
 
     #[test]
     fn an_event_is_told_with_its_days_or_its_times() {
-        let event = |start: &str, end: &str, all_day: bool| -> EventRow {
+        let event = |start: &str, end: &str, all_day: bool| -> HouseEvent {
             let at = |text: &str| if all_day { format!("{text}T00:00:00+02:00") } else { text.to_owned() };
             serde_json::from_value(serde_json::json!({
                 "event_id": uuid::Uuid::nil(), "calendar_id": "household", "starts_at": at(start), "ends_at": at(end),

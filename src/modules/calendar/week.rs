@@ -2,6 +2,8 @@
 
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -16,18 +18,20 @@ use store::{Database, StoreError};
 const MOST: i64 = 500;
 
 /// An event, where it takes place once.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "EventRow")]
 pub struct HouseEvent {
-    pub event: Uuid,
+    pub event_id: Uuid,
     /// The calendar's name.
-    pub calendar: String,
+    pub calendar_id: String,
     pub starts_at: Timestamp,
     /// The first moment after it.
     pub ends_at: Timestamp,
     /// Whether it is of whole days.
     pub all_day: bool,
-    /// As it is written: a date for whole days, else a time with its offset.
+    /// As it is written: a date if it is of whole days, else a time with its offset.
     pub start: String,
+    /// The first day or time after it.
     pub end: String,
     pub title: String,
     pub location: String,
@@ -35,12 +39,12 @@ pub struct HouseEvent {
     pub status: String,
     /// Whether its time counts as taken.
     pub busy: bool,
-    /// How far its words are believed: `owner`, `system`, `known` or `stranger`.
+    /// Whose words it has: `owner`, `system`, `known` or `stranger`.
     pub trust: String,
 }
 
 /// What is when.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct HouseEvents {
     /// The calendars that were looked into, by their names.
     pub calendars: Vec<String>,
@@ -48,7 +52,7 @@ pub struct HouseEvents {
     pub events: Vec<HouseEvent>,
     /// Whether there are more than are shown.
     pub more: bool,
-    /// Events of which nobody can say when they are.
+    /// Repeating events of which nobody can say when they are.
     pub unreadable: usize,
 }
 
@@ -70,13 +74,13 @@ pub async fn house_events(
     let mut found = HouseEvents { calendars, events: rows.iter().map(of).collect(), ..HouseEvents::default() };
     // Who only looks lays nothing out for others: it would be without what a butler's settings say.
     for event in sql::unprojected(&mut lease, butlers, from, to).await? {
-        found.events.retain(|listed| listed.event != event.row.id);
+        found.events.retain(|listed| listed.event_id != event.row.id);
         match instances(&event, (from, to)) {
             Some(more) => found.events.extend(more),
             None => found.unreadable += 1,
         }
     }
-    found.events.sort_by_key(|event| (event.starts_at, event.ends_at, event.event));
+    found.events.sort_by_key(|event| (event.starts_at, event.ends_at, event.event_id));
     found.more = found.events.len() > MOST as usize;
     found.events.truncate(MOST as usize);
     Ok(found)
@@ -98,15 +102,15 @@ fn instances(event: &Unprojected, (from, to): (Timestamp, Timestamp)) -> Option<
 
 impl HouseEvent {
     fn new(
-        (event, calendar): (Uuid, String),
+        (event_id, calendar_id): (Uuid, String),
         (starts_at, ends_at): (Timestamp, Timestamp),
         shown: &Value,
         trust: String,
     ) -> Self {
         let text = |name: &str| shown[name].as_str().unwrap_or_default().to_owned();
         Self {
-            event,
-            calendar,
+            event_id,
+            calendar_id,
             starts_at,
             ends_at,
             all_day: shown["all_day"].as_bool().unwrap_or(false),
