@@ -9,13 +9,13 @@ use uuid::Uuid;
 /// each episode's name, and as the group.
 pub const MARKER: &str = "llm_council";
 
-/// How a server describes the argument `uuid` of its `add_memory` that keeps what is sent under it, once: butlerd's own does.
-/// The tool as a whole does not say that the same again changes nothing, for without a `uuid` it does.
-pub const STORED_ONCE: &str = "Its id: with the same id the same is stored once";
+/// What the schema of the argument `uuid` of `add_memory` says with `true` if a server keeps what is sent under it, once:
+/// butlerd's own does. The tool as a whole does not say that the same again changes nothing, for without a `uuid` it does.
+pub const STORED_ONCE: &str = "x-stored-once";
 
 /// Whether a server whose tool has these parameters stores once what is sent under an id.
 pub fn stores_once(parameters: &Map<String, Value>) -> bool {
-    parameters.get("uuid").and_then(|uuid| uuid.get("description")).is_some_and(|about| about == STORED_ONCE)
+    parameters.get("uuid").is_some_and(|uuid| uuid[STORED_ONCE] == true)
 }
 
 /// Whose words an episode holds.
@@ -133,7 +133,7 @@ mod tests {
         marked.insert("source".to_owned(), json!({"enum": ["text", MARKER]}));
         assert_eq!(episode().arguments(&marked, true)["source"], MARKER);
         assert!(!stores_once(&parameters(&names)));
-        let own = json!({"uuid": {"type": "string", "description": STORED_ONCE}});
+        let own = json!({"uuid": {"type": "string", STORED_ONCE: true}});
         assert!(stores_once(own.as_object().unwrap()));
         assert_eq!(missing(&parameters(&["name", "group_id"])), Some("episode_body"));
     }

@@ -87,6 +87,7 @@ async fn the_tools_have_the_real_server_s_arguments_and_no_others() {
                 let kept = parts.iter().filter(|(key, value)| {
                     !(["title", "description"].contains(&key.as_str()) && value.is_string())
                         && key.as_str() != "additionalProperties"
+                        && !key.starts_with("x-")
                 });
                 kept.map(|(key, value)| (key.clone(), bare(value))).collect()
             }

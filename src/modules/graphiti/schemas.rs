@@ -42,6 +42,8 @@ fn object(properties: Value, required: &[&str]) -> Value {
 }
 
 pub(super) fn add_memory() -> Value {
+    let mut id = text("Its id: with the same id the same is stored once");
+    id[STORED_ONCE] = json!(true);
     object(
         json!({
             "name": needed("What the episode is called"),
@@ -49,7 +51,7 @@ pub(super) fn add_memory() -> Value {
             "group_id": text("The group that it belongs to; the usual one without it"),
             "source": {"type": "string", "default": "text", "description": "text, message or json"},
             "source_description": {"type": "string", "default": "", "description": "Who or what said it"},
-            "uuid": text(STORED_ONCE),
+            "uuid": id,
             "reference_time": text("When it happened, as 2026-03-01T18:30:00Z; now without it"),
             "excluded_entity_types": texts("Not supported"),
             "custom_extraction_instructions": text("Not supported"),
