@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::clerk::Clerk;
+use super::source::Source;
 use super::sql::{self, ConflictRow, decisions};
 use super::work::follow;
 use ::tools::{ToolCall, ToolError};
@@ -41,9 +41,9 @@ fn refused() -> ToolError {
     ToolError::refused("not_found", why)
 }
 
-pub(super) async fn conflicts(call: ToolCall, clerk: Arc<Clerk>, butler: Arc<str>) -> Result<Value, ToolError> {
+pub(super) async fn conflicts(call: ToolCall, source: Arc<Source>, butler: Arc<str>) -> Result<Value, ToolError> {
     let id = call.args.get("conflict_id").and_then(Value::as_i64);
-    let rows = sql::conflicts(&mut clerk.lease().await?, &butler, id).await?;
+    let rows = sql::conflicts(&mut source.lease().await?, &butler, id).await?;
     let Some(take) = call.text("take").map(str::to_owned) else {
         // Anybody may have written what stands on a card.
         if !rows.is_empty() {
@@ -60,6 +60,6 @@ pub(super) async fn conflicts(call: ToolCall, clerk: Arc<Clerk>, butler: Arc<str
         return Err(refused());
     }
     tx.commit().await?;
-    follow(&clerk).await;
+    follow(&source).await;
     Ok(done)
 }

@@ -8,12 +8,12 @@
 
 mod book;
 mod choices;
-mod clerk;
 mod error;
 mod files;
 mod people;
 mod run;
 mod settings;
+mod source;
 mod sql;
 mod store;
 mod tools;
@@ -30,9 +30,9 @@ use crate::contract::{AccountTrial, Credential, Factory, Manifest, Module, Modul
 use ::store::migrate::Chain;
 use ::tools::Tool;
 use base::ButlerName;
-use clerk::Clerk;
 use config::{KeyMistake, Section};
 use settings::{Provider, Settings, read};
+use source::Source;
 
 const NAME: &str = "contacts";
 
@@ -49,14 +49,14 @@ impl Factory for ContactsFactory {
         read(config).err().unwrap_or_default()
     }
     fn build(&self, config: &Value, _: &ButlerName, _: &Path) -> Result<Box<dyn Module>, ModuleError> {
-        Ok(Box::new(ContactsModule { settings: read(config)?, clerk: OnceLock::new() }))
+        Ok(Box::new(ContactsModule { settings: read(config)?, source: OnceLock::new() }))
     }
 }
 
 struct ContactsModule {
     settings: Settings,
     /// There once the module has started.
-    clerk: OnceLock<Arc<Clerk>>,
+    source: OnceLock<Arc<Source>>,
 }
 
 #[async_trait]
@@ -76,21 +76,21 @@ impl Module for ContactsModule {
         Ok(vec![Chain::shipped(NAME).map_err(ModuleError::new)?])
     }
     async fn start(&self, cx: &ModuleContext) -> Result<(), ModuleError> {
-        let clerk = Clerk::new(cx, &self.settings).await?;
-        let _ = self.clerk.set(Arc::new(clerk));
+        let source = Source::new(cx, &self.settings).await?;
+        let _ = self.source.set(Arc::new(source));
         Ok(())
     }
     async fn tools(&self, cx: &ModuleContext) -> Result<Vec<Tool>, ModuleError> {
-        self.clerk.get().map_or_else(|| Ok(Vec::new()), |clerk| tools::tools(clerk, cx.butler.as_str()))
+        self.source.get().map_or_else(|| Ok(Vec::new()), |source| tools::tools(source, cx.butler.as_str()))
     }
     fn accounts(&self, _: &ModuleContext) -> Vec<Arc<dyn AccountTrial>> {
-        match self.clerk.get() {
-            Some(clerk) => vec![Arc::clone(clerk) as Arc<dyn AccountTrial>],
+        match self.source.get() {
+            Some(source) => vec![Arc::clone(source) as Arc<dyn AccountTrial>],
             None => Vec::new(),
         }
     }
     fn tasks(&self, _: &ModuleContext) -> Vec<BackgroundTask> {
-        let task = |clerk: &Arc<Clerk>| BackgroundTask { name: "sync", kind: TaskKind::Loop, work: clerk.clone() };
-        self.clerk.get().map(task).into_iter().collect()
+        let task = |source: &Arc<Source>| BackgroundTask { name: "sync", kind: TaskKind::Loop, work: source.clone() };
+        self.source.get().map(task).into_iter().collect()
     }
 }

@@ -75,14 +75,14 @@ fn clean(name: &str) -> String {
 
 /// A contact as the house has it.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct Face {
+pub(super) struct Contact {
     /// As it is compared and kept.
     pub raw: Value,
     pub name: String,
     pub ids: Vec<Id>,
 }
 
-impl Face {
+impl Contact {
     pub fn new(raw: Value) -> Self {
         let name = raw["name"].as_str().unwrap_or_default().to_owned();
         let ids = raw["identities"].as_array().map(Vec::as_slice).unwrap_or_default().iter();
@@ -119,9 +119,9 @@ pub(super) struct Learned {
 }
 
 /// What the card says that it did not say before. `leads`: the contact's name follows this card.
-pub(super) fn learned(said: &Said, seen: Option<&Seen>, face: &Face, leads: bool) -> Learned {
+pub(super) fn learned(said: &Said, seen: Option<&Seen>, house: &Contact, leads: bool) -> Learned {
     let before = seen.map(|seen| seen.card.as_slice()).unwrap_or_default();
-    let renamed = seen.is_some_and(|seen| seen.name != said.name) && leads && said.name != face.name;
+    let renamed = seen.is_some_and(|seen| seen.name != said.name) && leads && said.name != house.name;
     Learned {
         added: said.ids.iter().filter(|id| !before.contains(id)).cloned().collect(),
         gone: before.iter().filter(|id| !said.ids.contains(id)).cloned().collect(),
@@ -134,26 +134,26 @@ pub(super) fn learned(said: &Said, seen: Option<&Seen>, face: &Face, leads: bool
 pub(super) fn taught(
     said: &Said,
     seen: Option<&Seen>,
-    (face, before): (&Face, &Face),
+    (house, before): (&Contact, &Contact),
     leads: bool,
     elsewhere: &[Id],
 ) -> Vec<Edit> {
-    let old = seen.map(|seen| Face::new(seen.house.clone()));
+    let old = seen.map(|seen| Contact::new(seen.house.clone()));
     let old_ids = old.as_ref().map(|old| old.ids.as_slice()).unwrap_or_default();
     let mut edits = Vec::new();
     if leads {
         let new =
-            face.ids.iter().filter(|id| !old_ids.contains(id) && !said.ids.contains(id) && !elsewhere.contains(id));
+            house.ids.iter().filter(|id| !old_ids.contains(id) && !said.ids.contains(id) && !elsewhere.contains(id));
         edits.extend(new.map(|id| Edit::Add(id.clone().of_card())));
-        if let Some(old) = old.as_ref().filter(|old| old.name != before.name && face.name == before.name)
-            && said.name != face.name
+        if let Some(old) = old.as_ref().filter(|old| old.name != before.name && house.name == before.name)
+            && said.name != house.name
             && seen.is_some_and(|seen| seen.name == said.name)
         {
-            debug_assert_ne!(old.name, face.name);
-            edits.push(renamed(&face.name));
+            debug_assert_ne!(old.name, house.name);
+            edits.push(renamed(&house.name));
         }
     }
-    let forgotten = old_ids.iter().filter(|id| !face.ids.contains(id) && said.ids.contains(id));
+    let forgotten = old_ids.iter().filter(|id| !house.ids.contains(id) && said.ids.contains(id));
     edits.extend(forgotten.map(|id| Edit::Remove(id.clone().of_card())));
     edits
 }
@@ -168,12 +168,12 @@ fn renamed(name: &str) -> Edit {
 }
 
 /// The card of a person whom the house alone knows. Its UID is the contact's, so that it is the same however often it is made.
-pub(super) fn new_card(contact: Uuid, face: &Face) -> Option<Vec<u8>> {
+pub(super) fn new_card(contact: Uuid, house: &Contact) -> Option<Vec<u8>> {
     let blank = format!(
         "BEGIN:VCARD\r\nVERSION:3.0\r\nPRODID:-//butlerd//contacts//EN\r\nUID:{contact}\r\nFN:-\r\nN:;;;;\r\nEND:VCARD\r\n"
     );
-    let adds = face.ids.iter().map(|id| Edit::Add(id.clone().of_card()));
-    let edits: Vec<Edit> = std::iter::once(renamed(&face.name)).chain(adds).collect();
+    let adds = house.ids.iter().map(|id| Edit::Add(id.clone().of_card()));
+    let edits: Vec<Edit> = std::iter::once(renamed(&house.name)).chain(adds).collect();
     dav::card::edited(blank.as_bytes(), &edits)
 }
 
@@ -182,16 +182,16 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn face(name: &str, ids: &[(&str, &str)]) -> Face {
+    fn contact(name: &str, ids: &[(&str, &str)]) -> Contact {
         let ids: Vec<Value> = ids.iter().map(|(c, i)| json!({"channel": c, "identity": i})).collect();
-        Face::new(json!({"name": name, "identities": ids}))
+        Contact::new(json!({"name": name, "identities": ids}))
     }
 
     fn said(name: &str, ids: &[(&str, &str)]) -> Said {
         Said { name: name.into(), ids: ids.iter().map(|(c, i)| Id::new(c, i)).collect() }
     }
 
-    fn seen(card: &Said, house: &Face) -> Seen {
+    fn seen(card: &Said, house: &Contact) -> Seen {
         Seen {
             contact: Uuid::nil(),
             name: card.name.clone(),
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn each_side_learns_what_the_other_changed() {
         let card = said("Ada", &[("email", "a@x"), ("phone", "+49 30")]);
-        let house = face("Ada", &[("email", "a@x"), ("phone", "+4930")]);
+        let house = contact("Ada", &[("email", "a@x"), ("phone", "+4930")]);
         let before = seen(&card, &house);
         // Nothing changed, however a number is written.
         assert_eq!(learned(&card, Some(&before), &house, true), Learned::default());
@@ -216,7 +216,7 @@ mod tests {
         assert_eq!(got.name.as_deref(), Some("Ada King"));
         assert_eq!(learned(&new, Some(&before), &house, false).name, None);
         // The house: a number less, a name and a messenger more.
-        let now = face("Ada Lovelace", &[("email", "a@x"), ("telegram", "7")]);
+        let now = contact("Ada Lovelace", &[("email", "a@x"), ("telegram", "7")]);
         let edits = taught(&card, Some(&before), (&now, &now), true, &[]);
         assert_eq!(edits.len(), 3, "{edits:?}");
         // What another card says already, and what follows another card, is left to that.
@@ -237,7 +237,8 @@ mod tests {
 
     #[test]
     fn a_new_card_says_what_the_house_knows() {
-        let bytes = new_card(Uuid::nil(), &face("Ada King", &[("email", "a@x"), ("telegram", "7"), ("pigeon", "p")]));
+        let bytes =
+            new_card(Uuid::nil(), &contact("Ada King", &[("email", "a@x"), ("telegram", "7"), ("pigeon", "p")]));
         let bytes = bytes.unwrap();
         let back = Said::of(&bytes).unwrap();
         assert_eq!(

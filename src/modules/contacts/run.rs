@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::clerk::{Clerk, Ran};
 use super::error::BookError;
+use super::source::{Outcome, Source};
 use super::{sql, work};
 use crate::background::{Background, TaskError};
 use base::Backoff;
@@ -34,63 +34,63 @@ pub(super) enum Mode {
 ///
 /// # Errors
 /// If the rows can't be read or written.
-pub(super) async fn run(clerk: &Clerk, mode: Mode) -> Result<Ran, StoreError> {
-    let _one = clerk.one.lock().await;
-    let mut guard = clerk.lease().await?;
+pub(super) async fn run(source: &Source, mode: Mode) -> Result<Outcome, StoreError> {
+    let _one = source.one.lock().await;
+    let mut guard = source.lease().await?;
     let mut held = guard.begin().await.map_err(StoreError::query("beginning"))?;
-    if !sql::try_hold(&mut held, clerk.source).await? {
+    if !sql::try_hold(&mut held, source.id).await? {
         held.rollback().await.map_err(StoreError::query("rolling back"))?;
-        return Ok(Ran::Elsewhere);
+        return Ok(Outcome::Elsewhere);
     }
-    let ran = synced(clerk, mode).await;
+    let ran = synced(source, mode).await;
     // At once, so that whoever comes next finds it free.
     held.rollback().await.map_err(StoreError::query("rolling back"))?;
     let ran = match ran {
         Ok(ran) => ran,
-        Err(SyncError::Remote(e)) => clerk.of_book(&e),
+        Err(SyncError::Remote(e)) => source.of_book(&e),
         Err(SyncError::Store(e)) => return Err(e),
-        Err(e @ SyncError::Endless) => Ran::Owner(e.to_string()),
+        Err(e @ SyncError::Endless) => Outcome::Owner(e.to_string()),
     };
     let (state, error, report) = match &ran {
-        Ran::Done(report) => ("ok", None, Some(report)),
-        Ran::Later(why) => ("later", Some(why.as_str()), None),
-        Ran::Owner(why) => ("owner", Some(why.as_str()), None),
-        Ran::Elsewhere => return Ok(ran),
+        Outcome::Done(report) => ("ok", None, Some(report)),
+        Outcome::Later(why) => ("later", Some(why.as_str()), None),
+        Outcome::Owner(why) => ("owner", Some(why.as_str()), None),
+        Outcome::Elsewhere => return Ok(ran),
     };
-    clerk.live.note(error.map(|why| format!("{}: {why}", clerk.account)));
+    source.live.note(error.map(|why| format!("{}: {why}", source.account)));
     if let Some(why) = error {
-        tracing::warn!(account = clerk.account, why, "an address book can't be synced");
+        tracing::warn!(account = source.account, why, "an address book can't be synced");
     }
-    sql::ran(&mut clerk.lease().await?, clerk.source, (state, error), report).await?;
+    sql::ran(&mut source.lease().await?, source.id, (state, error), report).await?;
     Ok(ran)
 }
 
-async fn synced(clerk: &Clerk, mode: Mode) -> Result<Ran, SyncError<BookError, StoreError>> {
-    let book = clerk.open().await.map_err(SyncError::Remote)?;
-    let writes = clerk.settings.writes() && !book.read_only();
+async fn synced(source: &Source, mode: Mode) -> Result<Outcome, SyncError<BookError, StoreError>> {
+    let book = source.open().await.map_err(SyncError::Remote)?;
+    let writes = source.settings.writes() && !book.read_only();
     if mode != Mode::Incremental {
-        let mut lease = clerk.lease().await.map_err(SyncError::Store)?;
-        sql::set_cursor(&mut lease, clerk.source, None).await.map_err(SyncError::Store)?;
+        let mut lease = source.lease().await.map_err(SyncError::Store)?;
+        sql::set_cursor(&mut lease, source.id, None).await.map_err(SyncError::Store)?;
     }
     let options = Options { read_only: !writes, believe_mass_deletion: mode == Mode::BelieveDeletions };
-    work::compare(clerk, writes).await.map_err(SyncError::Store)?;
-    let mut all = sync(&book, clerk, options).await?;
-    let mut more = work::compare(clerk, writes).await.map_err(SyncError::Store)?;
+    work::compare(source, writes).await.map_err(SyncError::Store)?;
+    let mut all = sync(&book, source, options).await?;
+    let mut more = work::compare(source, writes).await.map_err(SyncError::Store)?;
     // Who is in the address book is known only now.
-    if writes && clerk.settings.add_people && all.held.is_none() {
-        more += work::add_people(clerk).await.map_err(SyncError::Store)?;
+    if writes && source.settings.add_people && all.held.is_none() {
+        more += work::add_people(source).await.map_err(SyncError::Store)?;
     }
     if more > 0 && all.held.is_none() {
-        join(&mut all, sync(&book, clerk, options).await?);
-        work::compare(clerk, writes).await.map_err(SyncError::Store)?;
+        join(&mut all, sync(&book, source, options).await?);
+        work::compare(source, writes).await.map_err(SyncError::Store)?;
     }
     Ok(match all.held {
-        Some(held) => Ran::Owner(format!(
+        Some(held) => Outcome::Owner(format!(
             "{} of {} cards are missing from the address book, and nothing was changed here; if they were deleted on purpose, \
              call contacts_sync_now with mode `believe_deletions`",
             held.missing, held.known
         )),
-        None => Ran::Done(shown(&all)),
+        None => Outcome::Done(shown(&all)),
     })
 }
 
@@ -114,7 +114,7 @@ fn shown(report: &Report) -> Value {
 }
 
 #[async_trait]
-impl Background for Clerk {
+impl Background for Source {
     async fn run(&self, stop: CancellationToken) -> Result<(), TaskError> {
         let interval = Duration::from_secs(u64::from(self.settings.sync.interval_minutes) * 60);
         let mut backoff = Backoff::new(FIRST_PAUSE.min(interval), interval);
@@ -125,7 +125,7 @@ impl Background for Clerk {
                 ran = run(self, Mode::Incremental) => ran.map_err(|e| TaskError(e.to_string()))?,
             };
             let pause = match ran {
-                Ran::Later(_) => backoff.next_delay(),
+                Outcome::Later(_) => backoff.next_delay(),
                 _ => {
                     backoff = Backoff::new(FIRST_PAUSE.min(interval), interval);
                     interval

@@ -2,42 +2,42 @@
 
 use uuid::Uuid;
 
-use super::clerk::Clerk;
+use super::source::Source;
 use super::sql;
 use base::crash;
 use dav::sync::{Item, LocalStore, Write};
 use store::StoreError;
 
-impl LocalStore for Clerk {
+impl LocalStore for Source {
     type Error = StoreError;
 
     async fn cursor(&self) -> Result<Option<String>, StoreError> {
-        sql::cursor(&mut self.lease().await?, self.source).await
+        sql::cursor(&mut self.lease().await?, self.id).await
     }
 
     async fn set_cursor(&self, cursor: Option<&str>) -> Result<(), StoreError> {
         crash::point("contacts.cursor");
-        sql::set_cursor(&mut self.lease().await?, self.source, cursor).await
+        sql::set_cursor(&mut self.lease().await?, self.id, cursor).await
     }
 
     async fn by_id(&self, id: Uuid) -> Result<Option<Item>, StoreError> {
-        sql::item_by_id(&mut self.lease().await?, self.source, id).await
+        sql::item_by_id(&mut self.lease().await?, self.id, id).await
     }
 
     async fn by_hrefs(&self, hrefs: &[String]) -> Result<Vec<Item>, StoreError> {
-        sql::items_by_href(&mut self.lease().await?, self.source, hrefs).await
+        sql::items_by_href(&mut self.lease().await?, self.id, hrefs).await
     }
 
     async fn by_uid(&self, uid: &str) -> Result<Vec<Item>, StoreError> {
-        sql::items_by_uid(&mut self.lease().await?, self.source, uid).await
+        sql::items_by_uid(&mut self.lease().await?, self.id, uid).await
     }
 
     async fn linked(&self) -> Result<Vec<(Uuid, String)>, StoreError> {
-        sql::linked(&mut self.lease().await?, self.source).await
+        sql::linked(&mut self.lease().await?, self.id).await
     }
 
     async fn pending(&self) -> Result<Vec<Uuid>, StoreError> {
-        sql::pending(&mut self.lease().await?, self.source).await
+        sql::pending(&mut self.lease().await?, self.id).await
     }
 
     async fn write(&self, writes: Vec<Write>) -> Result<Vec<Uuid>, StoreError> {
@@ -49,13 +49,13 @@ impl LocalStore for Clerk {
         for write in writes {
             let id = write.id();
             let done = match &write {
-                Write::Save { item, .. } => sql::save(&mut tx, self.source, item).await?,
-                Write::Remove { id, revision, .. } => sql::archive(&mut tx, self.source, *id, *revision).await?,
+                Write::Save { item, .. } => sql::save(&mut tx, self.id, item).await?,
+                Write::Remove { id, revision, .. } => sql::archive(&mut tx, self.id, *id, *revision).await?,
             };
             if !done {
                 refused.push(id);
             } else if let Some(conflict) = write.conflict() {
-                sql::conflict(&mut tx, self.source, id, conflict).await?;
+                sql::conflict(&mut tx, self.id, id, conflict).await?;
             }
         }
         crash::point("contacts.writing");

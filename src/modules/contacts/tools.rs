@@ -5,9 +5,9 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::clerk::{Clerk, Ran};
 use super::people::Said;
 use super::run::{Mode, run};
+use super::source::{Outcome, Source};
 use super::sql::{self, decisions};
 use super::work;
 use crate::contract::ModuleError;
@@ -24,13 +24,13 @@ pub(super) const NAMES: [&str; 5] = [SYNC, STATUS, LIST, RECONCILE, CONFLICTS];
 
 /// A handler for one address book.
 macro_rules! with {
-    ($clerk:expr, $butler:expr, $run:path) => {{
-        let (clerk, butler) = (Arc::clone($clerk), Arc::<str>::from($butler));
-        handler(move |call| $run(call, clerk.clone(), butler.clone()))
+    ($source:expr, $butler:expr, $run:path) => {{
+        let (source, butler) = (Arc::clone($source), Arc::<str>::from($butler));
+        handler(move |call| $run(call, source.clone(), butler.clone()))
     }};
 }
 
-pub(super) fn tools(clerk: &Arc<Clerk>, butler: &str) -> Result<Vec<Tool>, ModuleError> {
+pub(super) fn tools(source: &Arc<Source>, butler: &str) -> Result<Vec<Tool>, ModuleError> {
     let define = |name: &str, description: &str, properties: Value, meta: Meta| {
         let schema = json!({"type": "object", "properties": properties, "additionalProperties": false});
         Definition::new(name, description, schema, meta).map(Arc::new).map_err(ModuleError::new)
@@ -82,17 +82,17 @@ pub(super) fn tools(clerk: &Arc<Clerk>, butler: &str) -> Result<Vec<Tool>, Modul
         Meta { operators: true, reads_untrusted: true, ..Meta::write(Effect::Once) },
     )?;
     Ok(vec![
-        Tool::new(&sync, with!(clerk, butler, sync_now)),
-        Tool::new(&status, with!(clerk, butler, sync_status)),
-        Tool::new(&list, with!(clerk, butler, source_list)),
-        Tool::new(&reconcile, with!(clerk, butler, reconcile_source)),
-        Tool::new(&conflicts, with!(clerk, butler, super::choices::conflicts)),
+        Tool::new(&sync, with!(source, butler, sync_now)),
+        Tool::new(&status, with!(source, butler, sync_status)),
+        Tool::new(&list, with!(source, butler, source_list)),
+        Tool::new(&reconcile, with!(source, butler, reconcile_source)),
+        Tool::new(&conflicts, with!(source, butler, super::choices::conflicts)),
     ])
 }
 
 /// The butler's address books, as far as the call asks for them.
-async fn sources(call: &ToolCall, clerk: &Clerk, butler: &str) -> Result<Vec<Value>, ToolError> {
-    let mut all = sql::shown(&mut clerk.lease().await?, butler).await?;
+async fn sources(call: &ToolCall, source: &Source, butler: &str) -> Result<Vec<Value>, ToolError> {
+    let mut all = sql::shown(&mut source.lease().await?, butler).await?;
     for key in ["provider", "account"] {
         if let Some(wanted) = call.text(key) {
             all.retain(|source| source[key] == wanted);
@@ -101,11 +101,11 @@ async fn sources(call: &ToolCall, clerk: &Clerk, butler: &str) -> Result<Vec<Val
     Ok(all)
 }
 
-async fn sync_now(call: ToolCall, clerk: Arc<Clerk>, butler: Arc<str>) -> Result<Value, ToolError> {
+async fn sync_now(call: ToolCall, source: Arc<Source>, butler: Arc<str>) -> Result<Value, ToolError> {
     // The row of this address book, whatever other rows name the butler.
-    let own = |all: Vec<Value>| all.into_iter().find(|source| source["source_id"] == clerk.source.to_string());
-    if own(sources(&call, &clerk, &butler).await?).is_none() {
-        let why = format!("No such address book; this butler's is {}.", clerk.account);
+    let own = |all: Vec<Value>| all.into_iter().find(|row| row["source_id"] == source.id.to_string());
+    if own(sources(&call, &source, &butler).await?).is_none() {
+        let why = format!("No such address book; this butler's is {}.", source.account);
         return Err(ToolError::refused("not_found", why));
     }
     let mode = match call.text("mode") {
@@ -113,30 +113,30 @@ async fn sync_now(call: ToolCall, clerk: Arc<Clerk>, butler: Arc<str>) -> Result
         Some("believe_deletions") => Mode::BelieveDeletions,
         _ => Mode::Incremental,
     };
-    let (status, error) = match run(&clerk, mode).await? {
-        Ran::Done(_) => ("ok", None),
-        Ran::Elsewhere => {
+    let (status, error) = match run(&source, mode).await? {
+        Outcome::Done(_) => ("ok", None),
+        Outcome::Elsewhere => {
             ("running", Some("This address book is being synced just now; ask contacts_sync_status.".to_owned()))
         }
-        Ran::Later(why) => ("later", Some(why)),
-        Ran::Owner(why) => ("needs_owner", Some(why)),
+        Outcome::Later(why) => ("later", Some(why)),
+        Outcome::Owner(why) => ("needs_owner", Some(why)),
     };
-    let source = own(sources(&call, &clerk, &butler).await?).unwrap_or_default();
+    let source = own(sources(&call, &source, &butler).await?).unwrap_or_default();
     Ok(json!({"status": status, "error": error, "source": source}))
 }
 
-async fn sync_status(call: ToolCall, clerk: Arc<Clerk>, butler: Arc<str>) -> Result<Value, ToolError> {
-    Ok(json!({"sources": sources(&call, &clerk, &butler).await?}))
+async fn sync_status(call: ToolCall, source: Arc<Source>, butler: Arc<str>) -> Result<Value, ToolError> {
+    Ok(json!({"sources": sources(&call, &source, &butler).await?}))
 }
 
-async fn source_list(call: ToolCall, clerk: Arc<Clerk>, butler: Arc<str>) -> Result<Value, ToolError> {
+async fn source_list(call: ToolCall, source: Arc<Source>, butler: Arc<str>) -> Result<Value, ToolError> {
     let shown = |source: &Value| {
         let of = |key: &str| source[key].clone();
         json!({"source_id": of("source_id"), "provider": of("provider"), "account": of("account"), "state": of("state"),
                "error": of("error"), "synced_at": of("synced_at"), "cards": of("cards"), "archived": of("archived"),
                "linked": of("linked"), "proposals": of("proposals")})
     };
-    Ok(sources(&call, &clerk, &butler).await?.iter().map(shown).collect())
+    Ok(sources(&call, &source, &butler).await?.iter().map(shown).collect())
 }
 
 fn uuid(call: &ToolCall, name: &str) -> Result<Uuid, ToolError> {
@@ -149,16 +149,16 @@ fn not_found(what: &str) -> ToolError {
     ToolError::refused("not_found", why)
 }
 
-async fn reconcile_source(call: ToolCall, clerk: Arc<Clerk>, _: Arc<str>) -> Result<Value, ToolError> {
+async fn reconcile_source(call: ToolCall, source: Arc<Source>, _: Arc<str>) -> Result<Value, ToolError> {
     let action = call.text("action").unwrap_or("show").to_owned();
     if action == "show" {
-        return show(&call, &clerk).await;
+        return show(&call, &source).await;
     }
     // What a card says is read before the transaction, in which the butler sees no card.
     let card = match action.as_str() {
         "split" => {
             let id = uuid(&call, "card_id")?;
-            let bytes = sql::bytes(&mut clerk.lease().await?, id).await?;
+            let bytes = sql::bytes(&mut source.lease().await?, id).await?;
             let said = bytes.as_deref().and_then(Said::of).ok_or_else(|| not_found("There is no such card."))?;
             Some((id, said))
         }
@@ -193,13 +193,13 @@ async fn reconcile_source(call: ToolCall, clerk: Arc<Clerk>, _: Arc<str>) -> Res
     };
     decisions::record(&mut tx, &action, &done).await?;
     tx.commit().await?;
-    work::follow(&clerk).await;
+    work::follow(&source).await;
     Ok(done)
 }
 
-async fn show(call: &ToolCall, clerk: &Clerk) -> Result<Value, ToolError> {
+async fn show(call: &ToolCall, source: &Source) -> Result<Value, ToolError> {
     let contact = call.text("contact_id").and_then(|id| id.parse::<Uuid>().ok());
-    let mut lease = clerk.lease().await?;
+    let mut lease = source.lease().await?;
     let proposals = sql::proposals(&mut lease, contact).await?;
     let cards = match contact {
         Some(contact) => sql::cards_of(&mut lease, contact).await?,

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::clerk::Clerk;
-use super::people::{Face, Id, Learned, Said, Seen, learned, new_card, taught};
+use super::people::{Contact, Id, Learned, Said, Seen, learned, new_card, taught};
+use super::source::Source;
 use super::sql;
 use base::crash;
 use dav::sync::Item;
@@ -17,12 +17,12 @@ const BATCH: i64 = 100;
 ///
 /// # Errors
 /// Why not; what was done until then is committed.
-pub(super) async fn compare(clerk: &Clerk, writes: bool) -> Result<u64, StoreError> {
+pub(super) async fn compare(source: &Source, writes: bool) -> Result<u64, StoreError> {
     let (mut after, mut edited) = (Uuid::nil(), 0);
     loop {
-        let due = sql::due(&mut clerk.lease().await?, clerk.source, after, BATCH).await?;
+        let due = sql::due(&mut source.lease().await?, source.id, after, BATCH).await?;
         for card in &due {
-            edited += u64::from(one(clerk, *card, writes).await?);
+            edited += u64::from(one(source, *card, writes).await?);
         }
         match due.last() {
             Some(last) => after = *last,
@@ -32,16 +32,16 @@ pub(super) async fn compare(clerk: &Clerk, writes: bool) -> Result<u64, StoreErr
 }
 
 /// After what a person decided: what follows from it a sync does as well.
-pub(super) async fn follow(clerk: &Clerk) {
-    if let Err(e) = compare(clerk, clerk.settings.writes()).await {
+pub(super) async fn follow(source: &Source) {
+    if let Err(e) = compare(source, source.settings.writes()).await {
         tracing::warn!(error = %e, "cards are compared with people at the next sync");
     }
-    clerk.wake.notify_one();
+    source.wake.notify_one();
 }
 
 /// One card. Whether it was edited.
-async fn one(clerk: &Clerk, id: Uuid, writes: bool) -> Result<bool, StoreError> {
-    let mut lease = clerk.lease().await?;
+async fn one(source: &Source, id: Uuid, writes: bool) -> Result<bool, StoreError> {
+    let mut lease = source.lease().await?;
     let mut tx = lease.begin().await.map_err(StoreError::query("beginning"))?;
     sql::hold_people(&mut tx).await?;
     let Some(card) = sql::card(&mut tx, id).await? else {
@@ -51,12 +51,12 @@ async fn one(clerk: &Clerk, id: Uuid, writes: bool) -> Result<bool, StoreError> 
     let mut seen: Option<Seen> = card.seen.clone().and_then(|seen| serde_json::from_value(seen).ok());
     let mut ours = card.ours.clone();
     if let Some(before) = seen.take_if(|seen| card.contact != Some(seen.contact)) {
-        withdraw(clerk, &mut tx, id, &before).await?;
+        withdraw(source, &mut tx, id, &before).await?;
         let edits = if writes { before.untaught() } else { Vec::new() };
         ours = ours.map(|ours| dav::card::edited(&ours, &edits).unwrap_or(ours));
     }
     let said = ours.as_deref().and_then(Said::of);
-    let mut work = Work { clerk, tx: &mut tx, card: id, state: card.state.as_deref() };
+    let mut work = Work { source, tx: &mut tx, card: id, state: card.state.as_deref() };
     let contact = match &said {
         Some(said) => work.whom(said, card.contact, card.seen.is_some()).await?,
         None => None,
@@ -75,11 +75,11 @@ async fn one(clerk: &Clerk, id: Uuid, writes: bool) -> Result<bool, StoreError> 
 }
 
 /// A card does not speak of a contact any more: what it alone said of them goes.
-async fn withdraw(clerk: &Clerk, tx: &mut Tx<'_>, card: Uuid, before: &Seen) -> Result<(), StoreError> {
+async fn withdraw(source: &Source, tx: &mut Tx<'_>, card: Uuid, before: &Seen) -> Result<(), StoreError> {
     let (others, _) = sql::others(tx, before.contact, card).await?;
     let others = ids(&others);
     for id in before.card.iter().filter(|id| !others.contains(id)) {
-        sql::forget(tx, before.contact, (&id.channel, &id.identity), Some(clerk.source)).await?;
+        sql::forget(tx, before.contact, (&id.channel, &id.identity), Some(source.id)).await?;
     }
     Ok(())
 }
@@ -92,7 +92,7 @@ fn ids(lists: &[Value]) -> Vec<Id> {
 
 /// The work on one card.
 struct Work<'w, 't> {
-    clerk: &'w Clerk,
+    source: &'w Source,
     tx: &'w mut Tx<'t>,
     card: Uuid,
     state: Option<&'w str>,
@@ -109,7 +109,7 @@ impl Work<'_, '_> {
                 sql::link(self.tx, self.card, "left_out", None).await?;
                 return Ok(None);
             }
-            (Some("apart"), None) => Some(sql::make(self.tx, &said.name, self.clerk.source).await?),
+            (Some("apart"), None) => Some(sql::make(self.tx, &said.name, self.source.id).await?),
             _ => self.find(said).await?,
         };
         let state = if contact.is_some() { "linked" } else { "waiting" };
@@ -127,7 +127,7 @@ impl Work<'_, '_> {
         found.dedup();
         // Whoever writes the owner's address on a card is not thereby the owner, nor is the owner reached as the card says.
         let owner = self.owner_contact().await?;
-        if said.ids.iter().any(|id| self.clerk.is_owner(id)) || owner.is_some_and(|owner| found.contains(&owner)) {
+        if said.ids.iter().any(|id| self.source.is_owner(id)) || owner.is_some_and(|owner| found.contains(&owner)) {
             self.ask("owner", (owner, None), said, &said.ids).await?;
             return Ok(None);
         }
@@ -144,17 +144,17 @@ impl Work<'_, '_> {
                 return Ok(None);
             }
         }
-        let named = sql::by_name(self.tx, &said.name, self.clerk.source).await?;
+        let named = sql::by_name(self.tx, &said.name, self.source.id).await?;
         for (contact, entity) in &named {
             let entity = if contact.is_some() { None } else { *entity };
             self.ask("name", (*contact, entity), said, &said.ids).await?;
         }
-        if named.is_empty() { Ok(Some(sql::make(self.tx, &said.name, self.clerk.source).await?)) } else { Ok(None) }
+        if named.is_empty() { Ok(Some(sql::make(self.tx, &said.name, self.source.id).await?)) } else { Ok(None) }
     }
 
     /// The contact that has an identity of the owner's.
     async fn owner_contact(&mut self) -> Result<Option<Uuid>, StoreError> {
-        let found = sql::by_identity(self.tx, &json!(self.clerk.owner)).await?;
+        let found = sql::by_identity(self.tx, &json!(self.source.owner)).await?;
         Ok(found.first().map(|(contact, ..)| *contact))
     }
 
@@ -177,14 +177,16 @@ impl Work<'_, '_> {
         contact: Uuid,
         (ours, writes): (&Option<Vec<u8>>, bool),
     ) -> Result<(Option<Vec<u8>>, Option<Seen>), StoreError> {
-        let Some(before) = sql::face(self.tx, contact).await?.map(Face::new) else { return Ok((ours.clone(), None)) };
+        let Some(before) = sql::face(self.tx, contact).await?.map(Contact::new) else {
+            return Ok((ours.clone(), None));
+        };
         let (others, older) = sql::others(self.tx, contact, self.card).await?;
         let (elsewhere, leads) = (ids(&others), !older);
         let news = learned(said, seen.as_ref(), &before, leads);
         self.learn(said, news, contact, (&before, &elsewhere)).await?;
-        let face = sql::face(self.tx, contact).await?.map_or_else(|| before.clone(), Face::new);
+        let house = sql::face(self.tx, contact).await?.map_or_else(|| before.clone(), Contact::new);
         let edits = match writes {
-            true => taught(said, seen.as_ref(), (&face, &before), leads, &elsewhere),
+            true => taught(said, seen.as_ref(), (&house, &before), leads, &elsewhere),
             false => Vec::new(),
         };
         let edited = ours.as_deref().filter(|_| !edits.is_empty()).and_then(|ours| dav::card::edited(ours, &edits));
@@ -193,7 +195,7 @@ impl Work<'_, '_> {
         let mut taught = seen.map(|seen| seen.taught).unwrap_or_default();
         taught.extend(after.ids.iter().filter(|id| !said.ids.contains(id)).cloned());
         taught.retain(|id| after.ids.contains(id));
-        Ok((ours, Some(Seen { contact, name: after.name, card: after.ids, house: face.raw, taught })))
+        Ok((ours, Some(Seen { contact, name: after.name, card: after.ids, house: house.raw, taught })))
     }
 
     /// Tells the contact what its card says now. What is somebody else's, and what is about the owner, a person has to say.
@@ -202,9 +204,9 @@ impl Work<'_, '_> {
         said: &Said,
         news: Learned,
         contact: Uuid,
-        (face, elsewhere): (&Face, &[Id]),
+        (house, elsewhere): (&Contact, &[Id]),
     ) -> Result<(), StoreError> {
-        let of_owner = face.ids.iter().any(|id| self.clerk.is_owner(id));
+        let of_owner = house.ids.iter().any(|id| self.source.is_owner(id));
         let whose = sql::by_identity(self.tx, &json!(news.added)).await?;
         let mut owners = Vec::new();
         for id in &news.added {
@@ -213,11 +215,11 @@ impl Work<'_, '_> {
                 Some((other, ..)) if *other != contact => {
                     self.ask("identity", (Some(*other), None), said, std::slice::from_ref(id)).await?;
                 }
-                None if of_owner || self.clerk.is_owner(id) => owners.push(id.clone()),
+                None if of_owner || self.source.is_owner(id) => owners.push(id.clone()),
                 _ => {
-                    let (by, believed) = ((id.channel.as_str(), id.identity.as_str()), self.clerk.believed);
+                    let (by, believed) = ((id.channel.as_str(), id.identity.as_str()), self.source.believed);
                     if has.is_none() {
-                        sql::note(self.tx, contact, self.clerk.source, by, believed).await?;
+                        sql::note(self.tx, contact, self.source.id, by, believed).await?;
                     } else {
                         sql::believe_again(self.tx, contact, by, believed).await?;
                     }
@@ -227,11 +229,11 @@ impl Work<'_, '_> {
         if !owners.is_empty() {
             self.ask("owner", (Some(contact), None), said, &owners).await?;
         }
-        for id in news.gone.iter().filter(|id| !elsewhere.contains(id) && !self.clerk.is_owner(id)) {
+        for id in news.gone.iter().filter(|id| !elsewhere.contains(id) && !self.source.is_owner(id)) {
             sql::forget(self.tx, contact, (&id.channel, &id.identity), None).await?;
         }
         match news.name {
-            Some(name) => sql::rename(self.tx, contact, self.clerk.source, &name).await,
+            Some(name) => sql::rename(self.tx, contact, self.source.id, &name).await,
             None => Ok(()),
         }
     }
@@ -241,25 +243,25 @@ impl Work<'_, '_> {
 ///
 /// # Errors
 /// Why not; what was done until then is committed.
-pub(super) async fn add_people(clerk: &Clerk) -> Result<u64, StoreError> {
+pub(super) async fn add_people(source: &Source) -> Result<u64, StoreError> {
     let mut added = 0;
     loop {
-        let mut lease = clerk.lease().await?;
+        let mut lease = source.lease().await?;
         let mut tx = lease.begin().await.map_err(StoreError::query("beginning"))?;
         sql::hold_people(&mut tx).await?;
-        let people = sql::without_card(&mut tx, &json!(clerk.owner), 100).await?;
+        let people = sql::without_card(&mut tx, &json!(source.owner), 100).await?;
         if people.is_empty() {
             tx.rollback().await.map_err(StoreError::query("rolling back"))?;
             return Ok(added);
         }
-        for (contact, face) in people {
-            let face = Face::new(face);
-            let bytes = new_card(contact, &face).unwrap_or_default();
+        for (contact, house) in people {
+            let house = Contact::new(house);
+            let bytes = new_card(contact, &house).unwrap_or_default();
             let said = Said::of(&bytes);
             let item = Item::new(dav::uid(&bytes), bytes);
             let (name, card) = said.map_or_else(Default::default, |said| (said.name, said.ids));
-            let seen = Seen { contact, name, taught: card.clone(), card, house: face.raw };
-            sql::add_card(&mut tx, clerk.source, &item, &json!(seen)).await?;
+            let seen = Seen { contact, name, taught: card.clone(), card, house: house.raw };
+            sql::add_card(&mut tx, source.id, &item, &json!(seen)).await?;
             sql::link(&mut tx, item.id, "linked", Some(contact)).await?;
             added += 1;
         }

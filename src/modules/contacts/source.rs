@@ -1,4 +1,4 @@
-//! Who keeps an address book and the house's people equal: an account, and its place in the database.
+//! An address book as a source of people: an account, and its place in the database.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use store::{Database, Lease, StoreError};
 
 /// What came of a run.
 #[derive(Debug)]
-pub(super) enum Ran {
+pub(super) enum Outcome {
     Done(Value),
     /// Another daemon or butler syncs this address book just now.
     Elsewhere,
@@ -34,8 +34,8 @@ pub(super) enum Ran {
     Owner(String),
 }
 
-/// Keeps one address book.
-pub(super) struct Clerk {
+/// Keeps one address book and the house's people equal.
+pub(super) struct Source {
     house: Arc<Database>,
     pub settings: Settings,
     password: Option<Secret<String>>,
@@ -43,8 +43,7 @@ pub(super) struct Clerk {
     grant: GrantKeeper,
     /// The command that gives it again.
     given_by: String,
-    /// Of the address book.
-    pub source: Uuid,
+    pub id: Uuid,
     pub account: String,
     /// How far senders are believed whom it names.
     pub believed: &'static str,
@@ -71,7 +70,7 @@ fn account(settings: &Settings) -> String {
     }
 }
 
-impl Clerk {
+impl Source {
     /// Takes its place in the database.
     ///
     /// # Errors
@@ -79,8 +78,8 @@ impl Clerk {
     pub async fn new(cx: &ModuleContext, settings: &Settings) -> Result<Self, ModuleError> {
         let account = account(settings);
         let mut lease = cx.house.shared(&TenantId::owner()).await.map_err(ModuleError::new)?;
-        let source = sql::open(&mut lease, cx.butler.as_str(), settings.provider.as_str(), &account).await;
-        let source = source.map_err(ModuleError::new)?;
+        let id = sql::open(&mut lease, cx.butler.as_str(), settings.provider.as_str(), &account).await;
+        let id = id.map_err(ModuleError::new)?;
         let believed = match cx.synced_contacts {
             SyncedContacts::Known => "known",
             SyncedContacts::Stranger => "stranger",
@@ -94,7 +93,7 @@ impl Clerk {
             given_by: given_by.unwrap_or_else(|| "butlerd connect google --contacts".to_owned()),
             password: cx.credentials.get(&settings.password).cloned(),
             settings: settings.clone(),
-            source,
+            id,
             account,
             believed,
             owner,
@@ -143,9 +142,9 @@ impl Clerk {
     }
 
     /// What the owner reads of an error, and whether it passes by itself.
-    pub fn of_book(&self, e: &BookError) -> Ran {
+    pub fn of_book(&self, e: &BookError) -> Outcome {
         let said = self.said(e);
-        if e.passes() { Ran::Later(said) } else { Ran::Owner(said) }
+        if e.passes() { Outcome::Later(said) } else { Outcome::Owner(said) }
     }
 
     /// An error as a sentence for the owner, with what mends it.
@@ -163,7 +162,7 @@ impl Clerk {
 }
 
 #[async_trait]
-impl AccountTrial for Clerk {
+impl AccountTrial for Source {
     fn name(&self) -> String {
         self.account.clone()
     }
