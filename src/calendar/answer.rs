@@ -1,4 +1,4 @@
-//! What somebody who is invited answers: the one thing of another's event that is his.
+//! What somebody who is invited answers: the one thing of another's event that is theirs.
 
 use jiff::tz::TimeZone;
 

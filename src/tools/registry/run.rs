@@ -28,8 +28,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
 /// What a call came to.
-enum Ran {
-    Answered(Value),
+enum Answer {
+    Varying(Value),
     /// The answer is the same whatever rows there are: it shows nothing.
     Constant(Value),
 }
@@ -73,8 +73,8 @@ impl ToolSet {
             None => match valid {
                 Err(problem) => return Some(self.invalid(span, &shadow, &problem)),
                 Ok(()) => match self.run(entry, call, why).await {
-                    Ok(Ran::Answered(answer)) => (Ok(answer), false),
-                    Ok(Ran::Constant(answer)) => (Ok(answer), true),
+                    Ok(Answer::Varying(answer)) => (Ok(answer), false),
+                    Ok(Answer::Constant(answer)) => (Ok(answer), true),
                     Err(e) => (Err(e), false),
                 },
             },
@@ -181,7 +181,7 @@ impl ToolSet {
     }
 
     /// Runs the handler behind the door; a panic is its error. Only what changes nothing is dropped when it is cancelled.
-    async fn run(&self, entry: &Entry, call: ToolCall, why: Option<String>) -> Result<Ran, ToolError> {
+    async fn run(&self, entry: &Entry, call: ToolCall, why: Option<String>) -> Result<Answer, ToolError> {
         let (effect, cancelled) = (call.def.effect(), call.cancelled.clone());
         let run = AssertUnwindSafe(self.through_the_door(entry, call, why)).catch_unwind();
         let run = async { run.await.unwrap_or_else(|_| Err(ToolError::Internal("the tool panicked".into()))) };
@@ -196,7 +196,7 @@ impl ToolSet {
     }
 
     /// Runs the handler, if the call may be made.
-    async fn through_the_door(&self, entry: &Entry, call: ToolCall, why: Option<String>) -> Result<Ran, ToolError> {
+    async fn through_the_door(&self, entry: &Entry, call: ToolCall, why: Option<String>) -> Result<Answer, ToolError> {
         let influenced = call.caller.taint().is_some_and(|taint| taint.label().is_influenced());
         let asks = entry.leaves && call.caller.taint().is_some() || entry.changes && influenced;
         if asks {
@@ -204,13 +204,13 @@ impl ToolSet {
             if let GateDecision::Hold(answer) =
                 self.inner.egress_gate.ask(&call, target.as_ref(), why.as_deref()).await?
             {
-                return Ok(Ran::Constant(answer));
+                return Ok(Answer::Constant(answer));
             }
         }
         // Whether it was the first call of its kind, or whom it reached, would tell of rows that the session was not shown.
         let silent = influenced && call.def.meta.carries_label && !call.def.meta.reads_private;
         let answer = wait_out(&entry.tool, call).await?;
-        Ok(if silent { Ran::Constant(json!({"status": "ok"})) } else { Ran::Answered(answer) })
+        Ok(if silent { Answer::Constant(json!({"status": "ok"})) } else { Answer::Varying(answer) })
     }
 
     /// Where the call goes. Somebody who influenced the session learns nothing of those whom it can't reach.
