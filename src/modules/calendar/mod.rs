@@ -39,7 +39,7 @@ use base::ButlerName;
 use book::Book;
 use caldav::CaldavAccount;
 use config::{KeyMistake, Section};
-use following::Following;
+use following::CalendarSync;
 use google::GoogleAccount;
 use provider::{CalendarProvider, Trial};
 use settings::{Provider, Settings, read};
@@ -115,7 +115,7 @@ impl Module for CalendarModule {
         let (Some(book), Ok(Some(account))) = (self.book.get(), self.account(cx)) else { return Vec::new() };
         let own = book.own().to_vec();
         let every = Duration::from_secs(u64::from(self.settings.sync.interval_minutes) * 60);
-        let work = Arc::new(Following::new(book, account, cx, (own, every)));
+        let work = Arc::new(CalendarSync::new(book, account, cx, (own, every)));
         vec![BackgroundTask { name: "sync", kind: TaskKind::Loop, work }]
     }
 }

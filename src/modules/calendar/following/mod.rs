@@ -45,7 +45,7 @@ fn run() -> Uuid {
 }
 
 /// The background task of one butler's calendars.
-pub(super) struct Following {
+pub(super) struct CalendarSync {
     book: Arc<Book>,
     provider: Arc<dyn CalendarProvider>,
     cx: ModuleContext,
@@ -66,7 +66,7 @@ struct Outcome {
     owners: bool,
 }
 
-impl Following {
+impl CalendarSync {
     pub fn new(
         book: &Arc<Book>,
         provider: Arc<dyn CalendarProvider>,
@@ -244,7 +244,7 @@ fn trouble(report: &Report, butler: &ButlerName) -> Option<String> {
 }
 
 #[async_trait]
-impl Background for Following {
+impl Background for CalendarSync {
     async fn run(&self, stop: CancellationToken) -> Result<(), TaskError> {
         let failed = |e: StoreError| TaskError(e.to_string());
         // Nobody looked for a while.
