@@ -38,6 +38,17 @@ pub trait AccessToken: Send + Sync {
     async fn was_refused(&self, token: &Secret<String>) -> bool;
 }
 
+/// A token that nobody renews.
+#[async_trait]
+impl AccessToken for Secret<String> {
+    async fn token(&self) -> Result<Secret<String>, TokenError> {
+        Ok(self.clone())
+    }
+    async fn was_refused(&self, _: &Secret<String>) -> bool {
+        false
+    }
+}
+
 /// What stands behind the question mark: names and values, as they are before they are written for a URL.
 pub type Query<'a> = &'a [(&'a str, &'a str)];
 
@@ -210,20 +221,8 @@ fn check(text: &str) -> Result<Url, GoogleError> {
 mod tests {
     use super::*;
 
-    struct Fixed;
-
-    #[async_trait]
-    impl AccessToken for Fixed {
-        async fn token(&self) -> Result<Secret<String>, TokenError> {
-            Ok(Secret::new("no-such-token".to_owned()))
-        }
-        async fn was_refused(&self, _: &Secret<String>) -> bool {
-            false
-        }
-    }
-
     fn client(url: &str) -> Result<Client, GoogleError> {
-        Client::new(url, Arc::new(Fixed))
+        Client::new(url, Arc::new(Secret::new("no-such-token".to_owned())))
     }
 
     #[test]

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -14,17 +13,16 @@ use super::super::problem::{FAILED, Problem};
 use super::account::{Found, chosen, next, store, told};
 use super::good;
 use super::oauth::{self, OauthArgs, Plan, Whose, failed, given};
-use ::google::{AccessToken, Client, GoogleError, Method, TokenError};
+use ::google::calendar::calendars as list;
+use ::google::{Client, GoogleError, Method, calendar, people};
 use ::oauth::{Provider, Tokens};
-use base::{Clock, Secret};
+use base::Clock;
 use config::{Environment, Overrides};
 use modules::new_grant;
 use offline::setup::{AccountKey, AccountPlace, Follower, followed, place_account, write_account};
 
 /// The name under which the access to calendars and contacts is stored.
 const GRANT: &str = "BUTLER_GOOGLE_GRANT";
-/// An account with more calendars is none of a household.
-const MOST_PAGES: usize = 20;
 
 /// `connect google`
 #[derive(Debug, Args)]
@@ -124,19 +122,6 @@ fn places(
         Ok((*follower, place_account(overrides, environment, &key(*follower, url, user), butler)?))
     };
     wanted.iter().map(place).collect()
-}
-
-/// A token that was given a moment ago.
-struct Given(Secret<String>);
-
-#[async_trait]
-impl AccessToken for Given {
-    async fn token(&self) -> Result<Secret<String>, TokenError> {
-        Ok(self.0.clone())
-    }
-    async fn was_refused(&self, _: &Secret<String>) -> bool {
-        false
-    }
 }
 
 /// Has access given, tries it, lets the owner choose, stores it, and writes the settings.
@@ -243,36 +228,18 @@ async fn access(
 }
 
 fn client(tokens: &Tokens, url: Option<&str>, own: &str) -> Result<Client, GoogleError> {
-    Client::new(url.unwrap_or(own), Arc::new(Given(tokens.access.clone())))
+    Client::new(url.unwrap_or(own), Arc::new(tokens.access.clone()))
 }
 
 /// All calendars of the account.
 async fn calendars(tokens: &Tokens, url: Option<&str>) -> Result<Vec<Found>, GoogleError> {
-    let client = client(tokens, url, "https://www.googleapis.com")?;
-    let (mut found, mut page) = (Vec::new(), None::<String>);
-    for _ in 0..MOST_PAGES {
-        let mut query = vec![("maxResults", "250")];
-        query.extend(page.as_deref().map(|page| ("pageToken", page)));
-        let listed = client.call(Method::GET, &["calendar", "v3", "users", "me", "calendarList"], &query, None, None);
-        let listed = listed.await?;
-        for one in listed["items"].as_array().into_iter().flatten() {
-            let text = |key: &str| one[key].as_str().map(str::to_owned);
-            let Some(place) = text("id") else { continue };
-            let name = text("summaryOverride").or_else(|| text("summary")).unwrap_or_else(|| place.clone());
-            let read_only = !matches!(one["accessRole"].as_str(), Some("owner" | "writer"));
-            found.push(Found { name, place, read_only });
-        }
-        page = listed["nextPageToken"].as_str().map(str::to_owned);
-        if page.is_none() {
-            return Ok(found);
-        }
-    }
-    Ok(found)
+    let all = list(&client(tokens, url, calendar::ORIGIN)?).await?;
+    Ok(all.into_iter().map(|info| Found { name: info.name, place: info.id, read_only: info.read_only }).collect())
 }
 
 /// How many contacts the account has.
 async fn contacts(tokens: &Tokens, url: Option<&str>) -> Result<u64, GoogleError> {
-    let client = client(tokens, url, "https://people.googleapis.com")?;
+    let client = client(tokens, url, people::ORIGIN)?;
     let query = [("personFields", "names"), ("pageSize", "1")];
     let listed = client.call(Method::GET, &["v1", "people", "me", "connections"], &query, None, None).await?;
     Ok(listed["totalItems"].as_u64().or_else(|| listed["totalPeople"].as_u64()).unwrap_or(0))

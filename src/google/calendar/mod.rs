@@ -21,6 +21,8 @@ use serde_json::Value;
 use crate::{Client, GoogleError};
 pub use collection::Collection;
 
+/// Where calendars are.
+pub const ORIGIN: &str = "https://www.googleapis.com";
 /// Entries of the list of calendars on a page.
 const PAGE: &str = "250";
 /// More pages than this are no list.
@@ -30,7 +32,7 @@ const MOST_PAGES: usize = 100;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CalendarInfo {
     pub id: String,
-    /// As its owner called it, or the account's owner for himself.
+    /// As its owner called it, or the account's owner for themselves.
     pub name: String,
     pub read_only: bool,
     /// Whether it is the account's own, whose id is the account's address.

@@ -120,7 +120,7 @@ pub(super) fn recurrence(of: &Value) -> Vec<Line> {
     read.collect()
 }
 
-/// Who invites to it. `None`: the calendar's owner has it for himself.
+/// Who invites to it. `None`: the calendar's owner has it for themselves.
 fn organizer(of: &Value) -> Option<&str> {
     let (organizer, creator) = (&of["organizer"], &of["creator"]);
     let attended = of["attendees"].as_array().is_some_and(|all| !all.is_empty());

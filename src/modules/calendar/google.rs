@@ -10,12 +10,9 @@ use super::provider::{CalendarProvider, Found, ProviderError};
 use super::settings::Settings;
 use crate::contract::{ModuleContext, ModuleError};
 use crate::grant::given_by;
-use ::google::calendar::{Collection, calendars};
+use ::google::calendar::{Collection, ORIGIN, calendars};
 use ::google::{Client, GoogleError};
 use dav::sync::{Options, Report};
-
-/// Where Google's calendars are.
-const GOOGLE: &str = "https://www.googleapis.com";
 
 /// An account at Google.
 pub(super) struct GoogleAccount {
@@ -32,7 +29,7 @@ impl GoogleAccount {
         let user = settings.user.clone().unwrap_or_default();
         let (url, place) = match settings.url.as_deref() {
             Some(url) => (url, url.trim_end_matches('/')),
-            None => (GOOGLE, "Google"),
+            None => (ORIGIN, "Google"),
         };
         let tokens = Arc::new(cx.grants.grant(&settings.grant));
         Ok(Self {
