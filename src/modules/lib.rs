@@ -16,6 +16,7 @@ mod file;
 mod grant;
 mod graphiti;
 mod inbound;
+mod items;
 mod job;
 mod journal;
 mod live;

@@ -64,6 +64,20 @@ pub enum ConflictKind {
     Rewritten,
 }
 
+impl ConflictKind {
+    /// As rows name it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Merged => "merged",
+            Self::BothEdited => "both_edited",
+            Self::BothCreated => "both_created",
+            Self::DeletedThere => "deleted_there",
+            Self::DeletedHere => "deleted_here",
+            Self::Rewritten => "rewritten",
+        }
+    }
+}
+
 /// All versions of an item in conflict, so that a person can choose another.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Conflict {

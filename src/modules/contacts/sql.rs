@@ -1,9 +1,9 @@
 //! The statements on address books, as the house: nothing of them is shown by it.
 
-use dav::sync::{Conflict, ConflictKind, Item};
+use crate::items::Which;
+use dav::sync::{Conflict, Item};
 use jiff::Timestamp;
 use serde_json::Value;
-use tokio_postgres::Row;
 use uuid::Uuid;
 
 use store::{Lease, StoreError, Tx};
@@ -348,23 +348,6 @@ pub(super) async fn add_card(tx: &mut Tx<'_>, source: Uuid, item: &Item, seen: &
 
 // For the sync.
 
-const ITEM: &str = "SELECT k.id, k.revision, k.uid, k.href, k.etag, k.base, k.ours, k.sent, k.reread
-    FROM shared.contact_cards k WHERE k.tenant_id = shared.tenant() AND k.source = $1 AND k.archived_at IS NULL";
-
-fn item(row: &Row) -> Item {
-    Item {
-        id: row.get("id"),
-        revision: u64::try_from(row.get::<_, i64>("revision")).unwrap_or_default(),
-        uid: row.get("uid"),
-        href: row.get("href"),
-        etag: row.get("etag"),
-        base: row.get("base"),
-        ours: row.get("ours"),
-        sent: row.get("sent"),
-        reread: row.get("reread"),
-    }
-}
-
 pub(super) async fn cursor(lease: &mut Lease, source: Uuid) -> Result<Option<String>, StoreError> {
     let sql = "SELECT cursor FROM shared.contact_sources s WHERE s.tenant_id = shared.tenant() AND s.id = $1";
     let rows = lease.query(sql, &[&source]).await.map_err(failed("reading how far an address book is read"))?;
@@ -377,21 +360,11 @@ pub(super) async fn set_cursor(lease: &mut Lease, source: Uuid, cursor: Option<&
     done.map(drop).map_err(failed("noting how far an address book is read"))
 }
 
-pub(super) async fn item_by_id(lease: &mut Lease, source: Uuid, id: Uuid) -> Result<Option<Item>, StoreError> {
-    let rows =
-        lease.query(&format!("{ITEM} AND k.id = $2"), &[&source, &id]).await.map_err(failed("reading a card"))?;
-    Ok(rows.first().map(item))
-}
-
-pub(super) async fn items_by_href(lease: &mut Lease, source: Uuid, hrefs: &[String]) -> Result<Vec<Item>, StoreError> {
-    let rows = lease.query(&format!("{ITEM} AND k.href = ANY ($2)"), &[&source, &hrefs]).await;
-    Ok(rows.map_err(failed("reading cards"))?.iter().map(item).collect())
-}
-
-pub(super) async fn items_by_uid(lease: &mut Lease, source: Uuid, uid: &str) -> Result<Vec<Item>, StoreError> {
-    let rows =
-        lease.query(&format!("{ITEM} AND k.uid = $2"), &[&source, &uid]).await.map_err(failed("reading cards"))?;
-    Ok(rows.iter().map(item).collect())
+pub(super) async fn items(lease: &mut Lease, source: Uuid, which: Which<'_>) -> Result<Vec<Item>, StoreError> {
+    let sql =
+        "SELECT i.id, i.revision, i.uid, i.href, i.etag, i.base, i.ours, i.sent, i.reread FROM shared.contact_cards i
+               WHERE i.tenant_id = shared.tenant() AND i.source = $1 AND i.archived_at IS NULL AND {which}";
+    crate::items::items(lease, sql, source, which).await
 }
 
 pub(super) async fn linked(lease: &mut Lease, source: Uuid) -> Result<Vec<(Uuid, String)>, StoreError> {
@@ -437,17 +410,9 @@ pub(super) async fn archive(tx: &mut Tx<'_>, source: Uuid, id: Uuid, revision: u
 }
 
 pub(super) async fn conflict(tx: &mut Tx<'_>, source: Uuid, card: Uuid, of: &Conflict) -> Result<(), StoreError> {
-    let kind = match of.kind {
-        ConflictKind::Merged => "merged",
-        ConflictKind::BothEdited => "both_edited",
-        ConflictKind::BothCreated => "both_created",
-        ConflictKind::DeletedThere => "deleted_there",
-        ConflictKind::DeletedHere => "deleted_here",
-        ConflictKind::Rewritten => "rewritten",
-    };
     let sql = "INSERT INTO shared.contact_card_conflicts (source, card, kind, uid, base, ours, theirs)
                VALUES ($1, $2, $3, $4, $5, $6, $7)";
-    let done = tx.execute(sql, &[&source, &card, &kind, &of.uid, &of.base, &of.ours, &of.theirs]).await;
+    let done = tx.execute(sql, &[&source, &card, &of.kind.word(), &of.uid, &of.base, &of.ours, &of.theirs]).await;
     done.map(drop).map_err(failed("noting a conflict"))
 }
 

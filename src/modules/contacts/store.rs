@@ -4,6 +4,7 @@ use uuid::Uuid;
 
 use super::source::Source;
 use super::sql;
+use crate::items::Which;
 use base::crash;
 use dav::sync::{Item, LocalStore, Write};
 use store::StoreError;
@@ -21,15 +22,15 @@ impl LocalStore for Source {
     }
 
     async fn by_id(&self, id: Uuid) -> Result<Option<Item>, StoreError> {
-        sql::item_by_id(&mut self.lease().await?, self.id, id).await
+        Ok(sql::items(&mut self.lease().await?, self.id, Which::Id(id)).await?.pop())
     }
 
     async fn by_hrefs(&self, hrefs: &[String]) -> Result<Vec<Item>, StoreError> {
-        sql::items_by_href(&mut self.lease().await?, self.id, hrefs).await
+        sql::items(&mut self.lease().await?, self.id, Which::Hrefs(hrefs)).await
     }
 
     async fn by_uid(&self, uid: &str) -> Result<Vec<Item>, StoreError> {
-        sql::items_by_uid(&mut self.lease().await?, self.id, uid).await
+        sql::items(&mut self.lease().await?, self.id, Which::Uid(uid)).await
     }
 
     async fn linked(&self) -> Result<Vec<(Uuid, String)>, StoreError> {

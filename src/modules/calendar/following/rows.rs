@@ -7,8 +7,9 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::super::book::Book;
-use super::sql::{self, Beside, Which};
+use super::sql::{self, Beside};
 use super::trust::Writers;
+use crate::items::Which;
 use base::{TenantId, Trust, crash};
 use calendar::Object;
 use dav::sync::{Item, LocalStore, Write};

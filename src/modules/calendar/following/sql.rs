@@ -5,7 +5,8 @@ use serde_json::Value;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use dav::sync::{Conflict, ConflictKind, Item};
+use crate::items::Which;
+use dav::sync::{Conflict, Item};
 use store::{Lease, StoreError, Tx};
 
 /// A sync that this run may do, until its lease ends.
@@ -184,42 +185,12 @@ pub(super) async fn set_cursor(lease: &mut Lease, claim: Uuid, cursor: Option<&s
     Ok(done.map_err(StoreError::query("moving a calendar's cursor"))? == 1)
 }
 
-/// Which items are read.
-pub(super) enum Which<'a> {
-    Id(Uuid),
-    Hrefs(&'a [String]),
-    Uid(&'a str),
-}
-
 pub(super) async fn items(lease: &mut Lease, source: Uuid, which: Which<'_>) -> Result<Vec<Item>, StoreError> {
-    macro_rules! select {
-        ($end:literal) => {
-            concat!(
-                "SELECT i.id, i.revision, i.uid, i.href, i.etag, i.base, e.ics, i.sent, i.reread
-                 FROM shared.calendar_items i
-                 LEFT JOIN shared.calendar_events e ON (e.tenant_id, e.id) = (i.tenant_id, i.id)
-                 WHERE i.tenant_id = shared.tenant() AND i.source = $1 AND ",
-                $end
-            )
-        };
-    }
-    let rows = match which {
-        Which::Id(id) => lease.read(select!("i.id = $2"), &[&source, &id]).await,
-        Which::Hrefs(hrefs) => lease.read(select!("i.href = ANY ($2)"), &[&source, &hrefs]).await,
-        Which::Uid(uid) => lease.read(select!("i.uid = $2 ORDER BY i.made_at"), &[&source, &uid]).await,
-    };
-    let of = |row: &Row| Item {
-        id: row.get("id"),
-        revision: u64::try_from(row.get::<_, i64>("revision")).unwrap_or_default(),
-        uid: row.get("uid"),
-        href: row.get("href"),
-        etag: row.get("etag"),
-        base: row.get("base"),
-        ours: row.get("ics"),
-        sent: row.get("sent"),
-        reread: row.get("reread"),
-    };
-    Ok(rows.map_err(StoreError::query("reading a calendar's items"))?.iter().map(of).collect())
+    let sql = "SELECT i.id, i.revision, i.uid, i.href, i.etag, i.base, e.ics AS ours, i.sent, i.reread
+               FROM shared.calendar_items i
+               LEFT JOIN shared.calendar_events e ON (e.tenant_id, e.id) = (i.tenant_id, i.id)
+               WHERE i.tenant_id = shared.tenant() AND i.source = $1 AND {which} ORDER BY i.made_at";
+    crate::items::items(lease, sql, source, which).await
 }
 
 pub(super) async fn linked(lease: &mut Lease, source: Uuid) -> Result<Vec<(Uuid, String)>, StoreError> {
@@ -291,17 +262,9 @@ pub(super) async fn conflict(
     (source, event): (Uuid, Uuid),
     conflict: &Conflict,
 ) -> Result<(), tokio_postgres::Error> {
-    let kind = match conflict.kind {
-        ConflictKind::Merged => "merged",
-        ConflictKind::BothEdited => "both_edited",
-        ConflictKind::BothCreated => "both_created",
-        ConflictKind::DeletedThere => "deleted_there",
-        ConflictKind::DeletedHere => "deleted_here",
-        ConflictKind::Rewritten => "rewritten",
-    };
     let sql = "INSERT INTO shared.calendar_conflicts (source, event, kind, uid, base, ours, theirs, trust)
                SELECT $1, $2, $3, $4, $5, $6, $7, coalesce((SELECT i.trust FROM shared.calendar_items i
                    WHERE i.tenant_id = shared.tenant() AND i.id = $2), 'stranger')";
-    let Conflict { uid, base, ours, theirs, .. } = conflict;
-    tx.execute(sql, &[&source, &event, &kind, uid, base, ours, theirs]).await.map(drop)
+    let Conflict { kind, uid, base, ours, theirs } = conflict;
+    tx.execute(sql, &[&source, &event, &kind.word(), uid, base, ours, theirs]).await.map(drop)
 }
