@@ -11,7 +11,8 @@ use super::tools::show;
 use super::types::{EventKind, SessionEvent, SessionResult, SessionState};
 use base::{IdBeginning, RequestContext, SessionId};
 use store::{Lease, StoreError};
-use tools::sql::calls::{self, LoggedCall};
+use tools::sql::audited::AuditedCall;
+use tools::sql::calls;
 
 /// Events in one answer; each is some 16 KiB at most.
 const PAGE: i64 = 500;
@@ -197,7 +198,7 @@ impl SessionEvent {
     }
 }
 
-fn call(c: LoggedCall) -> Value {
+fn call(c: AuditedCall) -> Value {
     json!({"tool": c.tool, "arguments": c.arguments, "outcome": c.outcome, "detail": c.detail, "effect": c.effect,
            "called_at": c.called_at.to_string(), "duration_us": c.duration_us, "request_id": c.request_id,
            "caller": c.caller})

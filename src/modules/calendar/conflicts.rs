@@ -17,15 +17,6 @@ const LOOKED_AT: SignedDuration = SignedDuration::from_hours(24 * 90);
 const MOST_TOLD: usize = 10;
 /// Around the wanted time, free ones are looked for.
 const AROUND: SignedDuration = SignedDuration::from_hours(24 * 7);
-const ALL_DAYS: [Weekday; 7] = [
-    Weekday::Monday,
-    Weekday::Tuesday,
-    Weekday::Wednesday,
-    Weekday::Thursday,
-    Weekday::Friday,
-    Weekday::Saturday,
-    Weekday::Sunday,
-];
 
 /// What stands in the way of an event.
 pub(super) enum Way {
@@ -123,7 +114,8 @@ fn free(
     near: (Timestamp, Timestamp),
 ) -> Value {
     let length = end.duration_since(start).max(SignedDuration::from_mins(15));
-    let hours = DayHours { from: Time::constant(8, 0, 0, 0), to: Time::constant(20, 0, 0, 0), days: ALL_DAYS.to_vec() };
+    let days = Weekday::Monday.cycle_forward().take(7).collect();
+    let hours = DayHours { from: Time::constant(8, 0, 0, 0), to: Time::constant(20, 0, 0, 0), days };
     let local = |at: Timestamp| at.to_zoned(book.home().clone()).time();
     let by_day = local(start) >= hours.from && length <= SignedDuration::from_hours(12);
     let mut search = FreeSearch {

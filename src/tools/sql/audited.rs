@@ -31,6 +31,9 @@ store::row! {
     }
 }
 
+pub(super) const COLUMNS: &str =
+    "id, session_id, request_id, caller, tool, arguments, outcome, detail, effect, called_at, duration_us";
+
 /// Which calls to look for. Nothing set: all of them.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct AuditFilter {
@@ -65,8 +68,7 @@ pub async fn audited(
     most: i64,
 ) -> Result<AuditedCalls, StoreError> {
     let sql = format!(
-        "SELECT id, session_id, request_id, caller, tool, arguments, outcome, detail, effect, called_at, duration_us
-         FROM \"{schema}\".tool_calls
+        "SELECT {COLUMNS} FROM \"{schema}\".tool_calls
          WHERE tenant_id = $1 AND called_at <= $2 AND (called_at < $2 OR id < $3) AND called_at >= $4
            AND ($5::text IS NULL OR tool = $5) AND ($6::uuid IS NULL OR session_id = $6)
            AND ($7::text IS NULL OR outcome = $7)

@@ -1,9 +1,8 @@
 //! The statements on `tool_calls`, and the pieces of SQL by which statements of others look at it.
 
-use jiff::Timestamp;
-use serde_json::Value;
 use uuid::Uuid;
 
+use super::audited::{AuditedCall, COLUMNS};
 use crate::call::{ToolCall, ToolError};
 use store::{Aged, Lease, StoreError};
 
@@ -41,28 +40,10 @@ pub fn first(schema: &str, session: &str, most: u32) -> String {
     )
 }
 
-store::row! {
-    /// A call on record.
-    pub struct LoggedCall {
-        pub id: i64,
-        pub request_id: Uuid,
-        pub caller: String,
-        pub tool: String,
-        pub arguments: Value,
-        pub outcome: String,
-        pub detail: Option<String>,
-        pub effect: String,
-        pub called_at: Timestamp,
-        pub duration_us: i64,
-    }
-}
-
-const COLUMNS: &str = "id, request_id, caller, tool, arguments, outcome, detail, effect, called_at, duration_us";
-
 /// The calls of a session, in their order.
-pub async fn of_session(call: &ToolCall, session: Uuid) -> Result<Vec<LoggedCall>, ToolError> {
+pub async fn of_session(call: &ToolCall, session: Uuid) -> Result<Vec<AuditedCall>, ToolError> {
     let sql = format!("SELECT {COLUMNS} FROM tool_calls WHERE session_id = $1 ORDER BY called_at, id");
-    Ok(call.query(&sql, &[&session]).await?.iter().map(LoggedCall::from).collect())
+    Ok(call.query(&sql, &[&session]).await?.iter().map(AuditedCall::from).collect())
 }
 
 /// The calls that people and programs made for these requests, outside of sessions.
@@ -70,13 +51,13 @@ pub async fn outside_of_sessions(
     lease: &mut Lease,
     requests: &[Uuid],
     most: i64,
-) -> Result<Vec<LoggedCall>, StoreError> {
+) -> Result<Vec<AuditedCall>, StoreError> {
     let sql = format!(
         "SELECT {COLUMNS} FROM tool_calls WHERE request_id = ANY($1) AND session_id IS NULL ORDER BY called_at, id LIMIT $2"
     );
     let rows =
         lease.read(&sql, &[&requests, &most]).await.map_err(StoreError::query("reading the calls of a trace"))?;
-    Ok(rows.iter().map(LoggedCall::from).collect())
+    Ok(rows.iter().map(AuditedCall::from).collect())
 }
 
 /// Whether a call that a session made as this caller went well. Its row is committed with its effect.
