@@ -295,7 +295,11 @@ pub trait Module: Send + Sync {
     }
     /// Its tables, if it has any, in the order in which they are made.
     fn migrations(&self) -> Result<Vec<Chain>, ModuleError> {
-        Ok(Vec::new())
+        self.chains().into_iter().map(|name| Chain::shipped(name).map_err(ModuleError::new)).collect()
+    }
+    /// The names of those that butlerd ships.
+    fn chains(&self) -> Vec<&'static str> {
+        Vec::new()
     }
     /// Comes to life.
     async fn start(&self, _: &ModuleContext) -> Result<(), ModuleError> {

@@ -27,7 +27,6 @@ use serde_json::Value;
 
 use crate::background::{BackgroundTask, TaskKind};
 use crate::contract::{AccountTrial, Credential, Factory, Manifest, Module, ModuleContext, ModuleError};
-use ::store::migrate::Chain;
 use ::tools::Tool;
 use base::ButlerName;
 use config::{KeyMistake, Section};
@@ -72,8 +71,8 @@ impl Module for ContactsModule {
         };
         vec![Credential { name: name.clone(), token_env: self.settings.token_env.clone(), required: true }]
     }
-    fn migrations(&self) -> Result<Vec<Chain>, ModuleError> {
-        Ok(vec![Chain::shipped(NAME).map_err(ModuleError::new)?])
+    fn chains(&self) -> Vec<&'static str> {
+        vec![NAME]
     }
     async fn start(&self, cx: &ModuleContext) -> Result<(), ModuleError> {
         let source = Source::new(cx, &self.settings).await?;

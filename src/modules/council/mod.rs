@@ -25,7 +25,6 @@ use base::ButlerName;
 use config::{KeyMistake, Section};
 use serde_json::Value;
 use sessions::Conductor;
-use store::migrate::Chain;
 use tokio::sync::{Notify, Semaphore};
 
 use crate::background::{BackgroundTask, TaskKind};
@@ -107,11 +106,8 @@ impl Module for CouncilModule {
         let tools = if self.settings.enabled { tools::names() } else { Vec::new() };
         Ok(Manifest { tools, ..Manifest::default() })
     }
-    fn migrations(&self) -> Result<Vec<Chain>, ModuleError> {
-        if !self.settings.enabled {
-            return Ok(Vec::new());
-        }
-        Ok(vec![Chain::shipped(CHAIN).map_err(ModuleError::new)?])
+    fn chains(&self) -> Vec<&'static str> {
+        if self.settings.enabled { vec![CHAIN] } else { Vec::new() }
     }
     fn credentials(&self) -> Vec<Credential> {
         let graphiti = &self.settings.graphiti;

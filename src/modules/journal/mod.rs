@@ -36,7 +36,6 @@ use base::{ButlerName, HumanDuration};
 use config::Section;
 use journals::Journals;
 use schedule::BuiltInSchedule;
-use store::migrate::Chain;
 
 const NAME: &str = "journal";
 /// It is heard before other modules.
@@ -122,11 +121,8 @@ impl Module for Journal {
         let tools = if self.settings.enabled { tools::names() } else { Vec::new() };
         Ok(Manifest { tools, ..Manifest::default() })
     }
-    fn migrations(&self) -> Result<Vec<Chain>, ModuleError> {
-        if !self.settings.enabled {
-            return Ok(Vec::new());
-        }
-        Ok(vec![Chain::shipped(NAME).map_err(ModuleError::new)?])
+    fn chains(&self) -> Vec<&'static str> {
+        if self.settings.enabled { vec![NAME] } else { Vec::new() }
     }
     async fn start(&self, cx: &ModuleContext) -> Result<(), ModuleError> {
         if !self.settings.enabled {

@@ -25,7 +25,6 @@ use config::{KeyMistake, Section};
 use memory::{Ledger, Memory, Options};
 use memory_index::embed::{Embedder, Endpoint, Fixed};
 use schedule::BuiltInSchedule;
-use store::migrate::Chain;
 
 pub use jobs::job_names;
 pub use memory::sql::upkeep::notices;
@@ -108,11 +107,8 @@ impl Module for MemoryModule {
         let token_env = embedding.token_env.clone();
         key.map(|name| Credential { name: name.clone(), token_env: token_env.clone(), required: true }).collect()
     }
-    fn migrations(&self) -> Result<Vec<Chain>, ModuleError> {
-        if !self.settings.enabled {
-            return Ok(Vec::new());
-        }
-        Ok(vec![Chain::shipped(NAME).map_err(ModuleError::new)?])
+    fn chains(&self) -> Vec<&'static str> {
+        if self.settings.enabled { vec![NAME] } else { Vec::new() }
     }
     async fn start(&self, cx: &ModuleContext) -> Result<(), ModuleError> {
         if !self.settings.enabled {

@@ -42,7 +42,6 @@ use memory_index::embed::Fixed;
 use memory_index::rank::Weights;
 use request::ProjectMemory;
 use socket::{ProjectAnswers, SOCKET};
-use store::migrate::Chain;
 
 const NAME: &str = "project_memory";
 
@@ -95,12 +94,9 @@ impl Module for ProjectMemoryModule {
         let tools = if self.settings.enabled { tools::names() } else { Vec::new() };
         Ok(Manifest { tools, ..Manifest::default() })
     }
-    fn migrations(&self) -> Result<Vec<Chain>, ModuleError> {
-        if !self.settings.enabled {
-            return Ok(Vec::new());
-        }
+    fn chains(&self) -> Vec<&'static str> {
         // What is remembered of projects stands in the memory engine's tables.
-        ["memory", NAME].into_iter().map(|chain| Chain::shipped(chain).map_err(ModuleError::new)).collect()
+        if self.settings.enabled { vec!["memory", NAME] } else { Vec::new() }
     }
     async fn start(&self, cx: &ModuleContext) -> Result<(), ModuleError> {
         if !self.settings.enabled {
