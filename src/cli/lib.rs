@@ -213,6 +213,11 @@ impl Place {
         Self { overrides: overrides(common), environment: Environment::of_process(), out }
     }
 
+    /// For a command that reads no settings: to find the machine's time zone takes a walk through all zones.
+    fn without_surroundings(common: &Common) -> Self {
+        Self { overrides: overrides(common), environment: Environment::default(), out: Out::new(common.json) }
+    }
+
     /// The same once more, for a command that asks the daemon beside what it does itself.
     fn again(&self) -> Self {
         Self { overrides: self.overrides.clone(), environment: self.environment.clone(), out: self.out.clone() }

@@ -46,17 +46,18 @@ pub fn at_once(argv: &[OsString]) -> Option<i32> {
 }
 
 /// Does what `butlerd project` only asks the daemon or git for. It needs nothing of what the program sets up for other
-/// commands, and the command line with all of them takes as long to make as an answer to come.
+/// commands, and the command line with all of them takes as long to make as an answer to come. What reads settings goes
+/// the long way.
 fn asked_at_once(argv: &[OsString]) -> Option<i32> {
     if !argv.iter().any(|word| word == "project") {
         return None;
     }
     // Help, and what can't be read, is told by the whole command line.
     let ProjectCli { common, command: ProjectCommand::Project(args) } = ProjectCli::try_parse_from(argv).ok()?;
-    if matches!(args.what, Project::Init(_) | Project::Remove(_)) {
+    if common.config.is_some() || matches!(args.what, Project::Init(_) | Project::Remove(_)) {
         return None;
     }
-    let place = Place::of(&common);
+    let place = Place::without_surroundings(&common);
     Some(super::told(run(&place, args), &place.out))
 }
 
