@@ -18,7 +18,7 @@ pub enum OauthError {
     #[error("{host} does not work with these settings ({said}); check client id, client secret, scopes and issuer")]
     Client { host: String, said: String },
     /// The person said no.
-    #[error("access was refused at {host}")]
+    #[error("access was refused at {host}; start again, and agree there")]
     Refused { host: String },
     /// Nobody said anything for too long.
     #[error("nobody gave access at {host} in time; start again")]
@@ -122,7 +122,7 @@ mod tests {
         for name in ["invalid_client", "unauthorized_client", "invalid_scope"] {
             assert!(matches!(of(name), OauthError::Client { .. }), "{name}");
         }
-        assert_eq!(of("access_denied").to_string(), "access was refused at id.example");
+        assert_eq!(of("access_denied").to_string(), "access was refused at id.example; start again, and agree there");
         assert!(matches!(of("expired_token"), OauthError::Expired { .. }));
         assert!(matches!(of("temporarily_unavailable"), OauthError::Later { .. }));
         assert_eq!(of("what").to_string(), "id.example: it refuses (what)");
