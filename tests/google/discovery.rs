@@ -47,6 +47,16 @@ impl Discovery {
         Some(Self { document, writable: writable.iter().map(|name| (*name).to_owned()).collect() })
     }
 
+    /// Where all of the service is.
+    fn base(&self) -> String {
+        format!("/{}", self.document["servicePath"].as_str().unwrap_or_default())
+    }
+
+    /// Whether what is asked for is the service's.
+    pub fn serves(&self, target: &str) -> bool {
+        target.starts_with(&self.base())
+    }
+
     /// What a request is, or why there is no such request. `target` is its path with its query, as it was sent.
     pub fn check(
         &self,
@@ -56,7 +66,7 @@ impl Discovery {
         body: &str,
     ) -> Result<Call, String> {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
-        let base = format!("/{}", self.document["servicePath"].as_str().unwrap_or_default());
+        let base = self.base();
         let inner = path.strip_prefix(&base).ok_or_else(|| format!("{path} is not below {base}"))?;
         let mut methods = Vec::new();
         collect(&self.document, &mut methods);

@@ -57,8 +57,8 @@ pub enum Fault {
 }
 
 struct Shared {
-    discovery: Discovery,
-    service: Arc<dyn Service>,
+    /// Whoever stands first answers what begins as their service does.
+    services: Vec<(Discovery, Arc<dyn Service>)>,
     /// The token that is accepted.
     token: Mutex<String>,
     faults: Mutex<BTreeMap<String, VecDeque<Fault>>>,
@@ -84,11 +84,15 @@ impl Drop for Google {
 impl Google {
     /// A server of what is described so, which wants this token.
     pub async fn start(discovery: Discovery, service: Arc<dyn Service>, token: &str) -> Self {
+        Self::start_all(vec![(discovery, service)], token).await
+    }
+
+    /// As [`Google::start`], of several services.
+    pub async fn start_all(services: Vec<(Discovery, Arc<dyn Service>)>, token: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let addr = listener.local_addr().expect("its address");
         let shared = Arc::new(Shared {
-            discovery,
-            service,
+            services,
             token: Mutex::new(token.to_owned()),
             faults: Mutex::default(),
             calls: Mutex::default(),
@@ -116,7 +120,8 @@ impl Google {
         self.shared.faults.lock().expect("the faults").entry(id.to_owned()).or_default().push_back(fault);
     }
 
-    /// From now on this token is accepted, and no other; `*` stands for any.
+    /// From now on this token is accepted, and no other; `*` stands for any, and an address for those which are active as
+    /// whoever answers there by RFC 7662 knows.
     pub fn accept(&self, token: &str) {
         *self.shared.token.lock().expect("the token") = token.to_owned();
     }
@@ -135,9 +140,13 @@ impl Google {
 impl Shared {
     async fn serve(&self, mut stream: TcpStream) -> Option<()> {
         let (headers, body) = read(&mut stream).await?;
-        let (status, answer) = match self.answer(headers.into_iter().collect(), &body) {
-            Some(answer) => answer,
-            None => return Some(()),
+        let headers: BTreeMap<String, String> = headers.into_iter().collect();
+        let (status, answer) = match self.admits(headers.get("authorization")).await {
+            false => refused(401, "authError"),
+            true => match self.answer(headers, &body) {
+                Some(answer) => answer,
+                None => return Some(()),
+            },
         };
         let text = if answer.is_null() { String::new() } else { answer.to_string() };
         let head = format!(
@@ -149,15 +158,29 @@ impl Shared {
         stream.shutdown().await.ok()
     }
 
+    async fn admits(&self, authorization: Option<&String>) -> bool {
+        let accepted = self.token.lock().expect("the token").clone();
+        let Some(given) = authorization.and_then(|given| given.strip_prefix("Bearer ")) else { return false };
+        match accepted.as_str() {
+            "*" => true,
+            judge if judge.starts_with("http://") => {
+                let asked = reqwest::get(format!("{judge}?token={given}")).await.expect("an answer");
+                let said: Value = serde_json::from_str(&asked.text().await.expect("a body")).expect("JSON");
+                said["active"] == true
+            }
+            token => token == given,
+        }
+    }
+
     /// `None`: nobody hears of it.
     fn answer(&self, headers: BTreeMap<String, String>, body: &str) -> Option<Answer> {
-        let token = format!("Bearer {}", self.token.lock().expect("the token"));
-        let given = headers.get("authorization").is_some_and(|given| token == "Bearer *" || *given == token);
-        if !given {
-            return Some(refused(401, "authError"));
-        }
         let (method, target) = (headers[":method"].clone(), headers[":path"].clone());
-        let call = match self.discovery.check(&method, &target, headers, body) {
+        let serves = |(discovery, _): &&(Discovery, _)| discovery.serves(&target);
+        let Some((discovery, service)) = self.services.iter().find(serves) else {
+            self.wrong.lock().expect("what was wrong").push(format!("nothing is at {target}"));
+            return Some(refused(404, "notFound"));
+        };
+        let call = match discovery.check(&method, &target, headers, body) {
             Ok(call) => call,
             Err(why) => {
                 self.wrong.lock().expect("what was wrong").push(why.clone());
@@ -169,10 +192,10 @@ impl Shared {
         match fault {
             Some(Fault::Refused(status, reason)) => Some(refused(status, reason)),
             Some(Fault::Lost) => {
-                self.service.answer(&call);
+                service.answer(&call);
                 None
             }
-            None => Some(self.service.answer(&call)),
+            None => Some(service.answer(&call)),
         }
     }
 }

@@ -50,6 +50,7 @@ mod claude_code;
 mod clients;
 mod command_line;
 mod connect_accounts;
+mod connect_google;
 mod connectors;
 mod contacts;
 mod contacts_google;

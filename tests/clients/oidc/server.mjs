@@ -17,6 +17,9 @@
 // Dovecot's passdb `oauth2` asks for it. A test steers by:
 //
 //   POST /control/revoke                                  all grants end, and what was given for them
+//   POST /control/end_access                              all access tokens end before their time; the grants stay
+//   POST /control/hold_back {"scope"}                     the person gives all but this, from now on
+//   GET  /control/given                                   all access and refresh tokens that were ever given
 //   POST /control/fail {"status", "times", "after"}       the next token requests are answered with this status, and with
 //                                                         `after` as Retry-After; with status 0 they are carried out, and
 //                                                         the answer is lost
@@ -44,6 +47,8 @@ let provider;
 let issuer;
 const grants = new Set();
 const used = new Set();
+const given = new Set();
+let heldBack;
 const counts = { requests: {}, failed: 0, reused: 0 };
 let failures = [];
 let refusals = 0;
@@ -85,11 +90,12 @@ function configuration() {
   };
 }
 
-/** What the person gives: all that was asked for. */
+/** What the person gives: all that was asked for, but what they hold back. */
 async function grant(accountId, clientId, scope) {
-  const given = new provider.Grant({ accountId, clientId });
-  given.addOIDCScope(scope);
-  const id = await given.save();
+  const agreed = new provider.Grant({ accountId, clientId });
+  agreed.addOIDCScope(scope.split(' ').filter((one) => one !== heldBack).join(' '));
+  if (heldBack) agreed.rejectOIDCScope(heldBack);
+  const id = await agreed.save();
   grants.add(id);
   return id;
 }
@@ -177,6 +183,11 @@ async function revoke() {
   return { ended };
 }
 
+async function endAccess() {
+  for (const token of given) await (await provider.AccessToken.find(token))?.destroy();
+  return {};
+}
+
 async function approve({ user_code: shown, account = ACCOUNT, refuse = false }) {
   const code = await provider.DeviceCode.findByUserCode(shown.replace(/[^A-Za-z0-9]/g, '').toUpperCase());
   if (!code) throw new Error(`no device waits with ${shown}`);
@@ -193,6 +204,12 @@ async function approve({ user_code: shown, account = ACCOUNT, refuse = false }) 
 
 const control = {
   revoke,
+  end_access: endAccess,
+  given: () => [...given],
+  hold_back({ scope }) {
+    heldBack = scope;
+    return {};
+  },
   approve_device: approve,
   fail({ status, times = 1, after }) {
     failures = Array(times).fill({ status, after });
@@ -232,6 +249,7 @@ server.listen(0, '127.0.0.1', () => {
   });
   provider.on('grant.success', (ctx) => {
     if (ctx.oidc.params.refresh_token) used.add(ctx.oidc.params.refresh_token);
+    for (const name of ['access_token', 'refresh_token']) if (ctx.body?.[name]) given.add(ctx.body[name]);
   });
   console.log(JSON.stringify({ port, issuer }));
 });

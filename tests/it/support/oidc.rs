@@ -110,6 +110,18 @@ impl Oidc {
         self.control("revoke", json!({})).await;
     }
 
+    /// All access and refresh tokens that were ever given.
+    pub async fn given(&self) -> Vec<String> {
+        let tokens = self.control("given", json!({})).await;
+        let tokens = tokens.as_array().expect("a list").iter();
+        tokens.map(|token| token.as_str().expect("a token").to_owned()).collect()
+    }
+
+    /// From now on the person gives all but this scope.
+    pub async fn hold_back(&self, scope: &str) {
+        self.control("hold_back", json!({"scope": scope})).await;
+    }
+
     /// The next token requests, so many, are answered with this status.
     pub async fn fail(&self, status: u16, times: u32) {
         self.control("fail", json!({"status": status, "times": times})).await;
