@@ -9,43 +9,48 @@ use crate::support::tally::{died, random};
 use crate::support::{Daemon, Household, Mcp, eventually, model};
 
 /// A real CardDAV server with an address book of ada's.
-struct Radicale {
+pub struct Radicale {
     server: Server,
 }
 
-const BOOK: &str = "/ada/people/";
+pub const BOOK: &str = "/ada/people/";
 
 impl Radicale {
-    async fn start(test: &str) -> Option<Self> {
+    pub async fn start(test: &str) -> Option<Self> {
         let radicale = Self { server: Server::start(test)? };
-        let body = "<d:mkcol xmlns:d=\"DAV:\" xmlns:a=\"urn:ietf:params:xml:ns:carddav\"><d:set><d:prop><d:resourcetype>\
-                    <d:collection/><a:addressbook/></d:resourcetype></d:prop></d:set></d:mkcol>";
-        let (status, said) = radicale.ask("MKCOL", BOOK, body).await;
-        assert_eq!(status, 201, "{said}");
+        radicale.make_book().await;
         Some(radicale)
     }
 
-    async fn ask(&self, method: &str, path: &str, body: &str) -> (u16, String) {
+    /// Makes an address book with nothing in it.
+    pub async fn make_book(&self) {
+        let body = "<d:mkcol xmlns:d=\"DAV:\" xmlns:a=\"urn:ietf:params:xml:ns:carddav\"><d:set><d:prop><d:resourcetype>\
+                    <d:collection/><a:addressbook/></d:resourcetype></d:prop></d:set></d:mkcol>";
+        let (status, said) = self.ask("MKCOL", BOOK, body).await;
+        assert_eq!(status, 201, "{said}");
+    }
+
+    pub async fn ask(&self, method: &str, path: &str, body: &str) -> (u16, String) {
         self.server.ask(method, path, body.to_owned()).await
     }
 
-    async fn put(&self, name: &str, card: &str) {
+    pub async fn put(&self, name: &str, card: &str) {
         let (status, said) = self.ask("PUT", &format!("{BOOK}{name}.vcf"), card).await;
         assert!(matches!(status, 201 | 204), "{name}: {status} {said}");
     }
 
-    async fn delete(&self, name: &str) {
+    pub async fn delete(&self, name: &str) {
         assert_eq!(self.ask("DELETE", &format!("{BOOK}{name}.vcf"), "").await.0, 200);
     }
 
-    async fn get(&self, name: &str) -> String {
+    pub async fn get(&self, name: &str) -> String {
         let (status, card) = self.ask("GET", &format!("{BOOK}{name}.vcf"), "").await;
         assert_eq!(status, 200, "{name}");
         card
     }
 
     /// All cards, each with its name.
-    async fn all(&self) -> Vec<(String, String)> {
+    pub async fn all(&self) -> Vec<(String, String)> {
         let ask = "<d:propfind xmlns:d=\"DAV:\"><d:prop><d:getetag/></d:prop></d:propfind>";
         let (_, listed) = self.ask("PROPFIND", BOOK, ask).await;
         let mut cards = Vec::new();
@@ -58,7 +63,7 @@ impl Radicale {
     }
 }
 
-fn card(uid: &str, name: &str, more: &[&str]) -> String {
+pub fn card(uid: &str, name: &str, more: &[&str]) -> String {
     let more: String = more.iter().map(|line| format!("{line}\r\n")).collect();
     format!("BEGIN:VCARD\r\nVERSION:3.0\r\nUID:{uid}\r\nFN:{name}\r\nN:{name};;;;\r\n{more}END:VCARD\r\n")
 }
@@ -69,7 +74,7 @@ fn with_section(household: Household, section: &str) -> Household {
     household.write("general/butler.toml", &format!("{before}\n[modules.contacts]\n{section}\n"))
 }
 
-fn with_book(household: Household, radicale: &Radicale) -> Household {
+pub fn with_book(household: Household, radicale: &Radicale) -> Household {
     let section = format!(
         "provider = \"carddav\"\nurl = \"{}{BOOK}\"\nuser = \"ada\"\n[modules.contacts.sync]\ninterval_minutes = 1440\n",
         radicale.server.url
@@ -77,14 +82,14 @@ fn with_book(household: Household, radicale: &Radicale) -> Household {
     with_section(household, &section).env("BUTLER_CONTACTS_PASSWORD", "secret1")
 }
 
-async fn sync(butler: &Mcp) -> Value {
+pub async fn sync(butler: &Mcp) -> Value {
     let ran = butler.ok("contacts_sync_now", json!({})).await;
     assert_eq!(ran["status"], "ok", "{ran}");
     ran["source"].clone()
 }
 
 /// Who is known by which identity: `name channel identity`, sorted.
-async fn people(daemon: &Daemon) -> Vec<String> {
+pub async fn people(daemon: &Daemon) -> Vec<String> {
     let list = daemon.mcp("switchboard").ok("contact_identity_list", json!({})).await;
     let line = |one: &Value| ["name", "channel", "identity"].map(|key| one[key].as_str().expect("a text")).join(" ");
     let mut lines: Vec<String> = list.as_array().expect("a list").iter().map(line).collect();
@@ -92,7 +97,7 @@ async fn people(daemon: &Daemon) -> Vec<String> {
     lines
 }
 
-async fn add(daemon: &Daemon, name: &str, channel: &str, identity: &str) -> String {
+pub async fn add(daemon: &Daemon, name: &str, channel: &str, identity: &str) -> String {
     let args = json!({"name": name, "channel": channel, "identity": identity});
     let added = daemon.mcp("switchboard").ok("contact_identity_add", args).await;
     added["contact_id"].as_str().unwrap_or_else(|| panic!("{added}")).to_owned()

@@ -54,6 +54,7 @@ mod connect_google;
 mod connectors;
 mod contacts;
 mod contacts_google;
+mod contacts_kept;
 mod conversation;
 mod council;
 mod council_believed;

@@ -86,9 +86,9 @@ async fn synced(source: &Source, mode: Mode) -> Result<Outcome, SyncError<BookEr
     }
     Ok(match all.held {
         Some(held) => Outcome::Owner(format!(
-            "{} of {} cards are missing from the address book, and nothing was changed here; if they were deleted on purpose, \
-             call contacts_sync_now with mode `believe_deletions`",
-            held.missing, held.known
+            "{} of {} cards are missing from the address book, and nothing was changed here. If they were deleted on purpose, \
+             run: butlerd contacts sync --butler {} --believe-deletions",
+            held.missing, held.known, source.butler
         )),
         None => Outcome::Done(shown(&all)),
     })

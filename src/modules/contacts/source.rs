@@ -15,7 +15,7 @@ use super::sql;
 use crate::contract::{AccountTrial, ModuleContext, ModuleError};
 use crate::grant::{GrantKeeper, given_by};
 use crate::live::Live;
-use base::{Secret, TenantId};
+use base::{ButlerName, Secret, TenantId};
 use config::SyncedContacts;
 use dav::Credentials;
 use google::people::ORIGIN;
@@ -38,6 +38,7 @@ pub(super) enum Outcome {
 pub(super) struct Source {
     house: Arc<Database>,
     pub settings: Settings,
+    pub butler: ButlerName,
     password: Option<Secret<String>>,
     /// The access to Google.
     grant: GrantKeeper,
@@ -94,6 +95,7 @@ impl Source {
             password: cx.credentials.get(&settings.password).cloned(),
             settings: settings.clone(),
             id,
+            butler: cx.butler.clone(),
             account,
             believed,
             owner,
