@@ -204,6 +204,76 @@ async fn a_lost_answer_doubles_nobody_and_a_conflict_loses_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_both_sides_changed_of_one_contact_stays_as_google_has_it_until_a_person_takes_the_houses() {
+    let Some(account) = Account::start("changed_on_both_sides", TOKEN).await else { return };
+    let mut bea = person("Bea", "bea@example.org");
+    bea["phoneNumbers"] = json!([{"value": "+4930111", "type": "home"}]);
+    let bea = account.people.add(bea);
+    let (household, daemon, butler) = following(&account).await;
+    assert_eq!(people(&daemon).await, ["Bea email bea@example.org", "Bea phone +4930111"]);
+    // Each side gives her another number.
+    let old = json!({"channel": "phone", "identity": "+4930111"});
+    daemon.mcp("switchboard").ok("contact_identity_remove", old).await;
+    add(&daemon, "Bea", "phone", "+4930222").await;
+    account.people.edit(&bea, |p| p["phoneNumbers"][0]["value"] = json!("+4930333"));
+    let ran = sync(&butler).await;
+    assert_eq!((&ran["conflicts"], &ran["to_push"], &ran["cards"]), (&json!(1), &json!(0), &json!(1)), "{ran}");
+    assert_eq!(account.people.get(&bea)["phoneNumbers"], json!([{"value": "+4930333", "type": "home"}]));
+    assert_eq!(people(&daemon).await, ["Bea email bea@example.org", "Bea phone +4930333"]);
+    // The house's is on record, and is hers again once somebody says so.
+    let cli = |args: &[&str]| {
+        let args = [&["contacts", "conflicts"], args, &["--butler", "general"]].concat();
+        let (code, out, err) = tokio::task::block_in_place(|| household.cli(&args));
+        assert_eq!(code, 0, "{args:?}: {out}{err}");
+        out
+    };
+    let shown = cli(&[]);
+    let id = shown.split_whitespace().next().expect("a conflict").to_owned();
+    for words in ["both_edited", "base: TEL;TYPE=HOME:+4930111", "ours: TEL:+4930222", "theirs: TEL;TYPE=HOME:+4930333"]
+    {
+        assert!(shown.contains(words), "{words}: {shown}");
+    }
+    cli(&[&id, "--take", "ours"]);
+    let ran = sync(&butler).await;
+    assert_eq!((&ran["conflicts"], &ran["to_push"]), (&json!(0), &json!(0)), "{ran}");
+    let now = account.people.get(&bea);
+    assert_eq!(now["phoneNumbers"], json!([{"value": "+4930222"}]), "{now}");
+    for key in ["addresses", "userDefined", "memberships", "emailAddresses"] {
+        assert_eq!(now[key], person("Bea", "bea@example.org")[key], "{key}");
+    }
+    assert_eq!(people(&daemon).await, ["Bea email bea@example.org", "Bea phone +4930222"]);
+    assert!(cli(&[]).contains("No conflicts"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whom_google_deletes_while_the_house_edits_them_is_made_anew_once() {
+    let Some(account) = Account::start("deleted_there", TOKEN).await else { return };
+    let bea = account.people.add(person("Bea", "bea@example.org"));
+    account.people.add(person("Dan", "dan@example.org"));
+    let (household, daemon, butler) = following(&account).await;
+    add(&daemon, "Bea", "phone", "+4930222").await;
+    account.people.delete(&bea);
+    let ran = sync(&butler).await;
+    assert_eq!((&ran["cards"], &ran["archived"], &ran["conflicts"]), (&json!(2), &json!(0), &json!(1)), "{ran}");
+    let both = ["Bea email bea@example.org", "Bea phone +4930222", "Dan email dan@example.org"];
+    assert_eq!(people(&daemon).await, both);
+    let again = account.by_mail("bea@example.org");
+    assert_eq!((again.len(), &again[0]["phoneNumbers"]), (1, &json!([{"value": "+4930222"}])), "{again:?}");
+    // Fields that no card has went with what Google deleted.
+    assert!(again[0]["userDefined"].is_null() && account.people.get(&bea).is_null(), "{again:?}");
+    let kinds = "SELECT string_agg(kind, ',') FROM shared.contact_card_conflicts";
+    let kinds: Option<String> = household.owner().await.query_one(kinds, &[]).await.expect("kinds").get(0);
+    assert_eq!(kinds.as_deref(), Some("deleted_there"));
+    // The same again makes nobody, and once nobody edits her she is archived as others are.
+    sync(&butler).await;
+    assert_eq!((account.google.calls(CREATE).len(), account.people.all().len()), (1, 2));
+    account.people.delete(again[0]["resourceName"].as_str().expect("a name"));
+    let ran = sync(&butler).await;
+    assert_eq!((&ran["cards"], &ran["archived"]), (&json!(1), &json!(1)), "{ran}");
+    assert_eq!(account.people.all().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn contacts_of_google_are_connected_by_one_command() {
     let Some(oidc) = Oidc::start().await else { return };
     let Some(account) = Account::start("contacts_of_google_are_connected", TOKEN).await else { return };
