@@ -8,7 +8,7 @@ pub mod discovery;
 pub mod people;
 #[allow(clippy::duplicate_mod, reason = "where the stand-in of Telegram is taken in as well, each has its own")]
 #[path = "../bot_api/request.rs"]
-mod request;
+pub mod request;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;

@@ -8,8 +8,11 @@ use testkit::model::ScriptedModel;
 use tokio_postgres::Client;
 
 use crate::backup::prints::{connect, server};
+use crate::calendar_caldav::{event, synced, titles};
+use crate::support::front::Front;
 use crate::support::mail_server::MailServer;
 use crate::support::mailbox::{ADA, HOUSEHOLD, proven};
+use crate::support::radicale::Radicale;
 use crate::support::tally::{TALLY, counting_model, rule};
 use crate::support::{Daemon, Household, Receiver, eventually, model};
 
@@ -285,4 +288,56 @@ async fn a_mailbox_is_read_by_one_of_two_daemons_and_by_the_other_when_that_one_
     }
     assert_eq!(number(&client, "SELECT count(*) FROM switchboard.message_inbox").await, 6, "each is taken in once");
     assert_eq!(server.submitted().len(), 6, "each is answered once");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_calendar_is_synced_by_one_of_two_daemons_and_by_the_other_when_that_one_dies() {
+    let Some(server) = Radicale::start("two_daemons::a_calendar").await else { return };
+    let (front, shared, model) = (Front::start(&server.server.url).await, Shared::start().await, counting().await);
+    let household = || {
+        let household = Household::few_with_model(&model).with_caldav("switchboard", &server, "private = [\"cal\"]\n");
+        household
+            .replace("switchboard/butler.toml", &server.server.url, &front.url)
+            .env("BUTLERD_DATABASE__URL", &shared.url)
+            .env("BUTLERD_LEASE_SECONDS", "4")
+    };
+    server.put("dentist", "Dentist", "").await;
+    let (left, right) = (household(), household());
+    let (one, two) = (left.start().await, right.start().await);
+    for daemon in [&one, &two] {
+        synced(&daemon.mcp("switchboard")).await;
+        assert_eq!(titles(&daemon.mcp("switchboard")).await, ["Dentist"]);
+    }
+    // Whichever of them sends it dies before it hears that it arrived.
+    front.keeps_next_answer();
+    one.mcp("switchboard").ok("calendar_create_event", event("Tea", "2027-03-11T16:00")).await;
+    front.kept().await;
+    let client = shared.client().await;
+    let sql = "SELECT node FROM shared.calendar_cursors WHERE claim IS NOT NULL";
+    let node: String = client.query_one(sql, &[]).await.expect("one of them holds it").get(0);
+    let is_left = node.ends_with(left.data().to_str().expect("a path"));
+    let (mut dead, other) = if is_left { (one, two) } else { (two, one) };
+    dead.kill();
+    let sql = "SELECT lease_until::text FROM shared.calendar_cursors WHERE claim IS NOT NULL";
+    let until: String = client.query_one(sql, &[]).await.expect("what it held").get(0);
+    let butler = other.mcp("switchboard");
+    assert_eq!(titles(&butler).await, ["Dentist", "Tea"], "the household has it all the while");
+    synced(&butler).await;
+    let sql = "SELECT count(*) FROM shared.calendar_cursors WHERE clock_timestamp() >= $1::text::timestamptz AND claim IS NULL";
+    let over = client.query_one(sql, &[&until]).await.expect("a count").get::<_, i64>(0);
+    assert_eq!(over, 1, "not before the lease was over");
+    // The other one goes on, both ways, and nothing is there twice.
+    server.edit("SUMMARY:Dentist", "SUMMARY:Dentist at ten").await;
+    butler.ok("calendar_create_event", event("Supper", "2027-03-12T19:00")).await;
+    synced(&butler).await;
+    let all = ["Dentist at ten", "Supper", "Tea"];
+    assert_eq!(
+        (titles(&butler).await, server.titles().await),
+        (all.map(str::to_owned).into(), all.map(str::to_owned).into())
+    );
+    let left_over = "SELECT (SELECT count(*) FROM shared.calendar_items WHERE pending OR sent IS NOT NULL)
+                          + (SELECT count(*) FROM shared.calendar_conflicts)";
+    assert_eq!(number(&client, left_over).await, 0);
+    drop((dead, other, client));
+    shared.cluster.stop(std::time::Duration::from_secs(20)).await;
 }

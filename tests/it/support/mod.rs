@@ -6,6 +6,7 @@ pub mod council;
 mod daemon;
 pub mod developer;
 mod fake;
+pub mod front;
 pub mod google;
 pub mod graphiti;
 pub mod hostile_mail;
