@@ -41,7 +41,7 @@ pub enum DavError {
     #[error("{host} leads to {to}, which is not followed; set `url` to that address if you trust it")]
     Elsewhere { host: String, to: String },
     /// A collection is at another path of the same server now. Its items have other hrefs there, so all would be doubled.
-    #[error("{path} at {host} has moved to {to}; choose the collection anew there")]
+    #[error("{path} at {host} has moved to {to}; name it by that path in `calendars` or `address_book`")]
     Moved { host: String, path: String, to: String },
     /// There is no such thing as was looked for.
     #[error("{host} has no {what} for this account; check `url` and the user name")]

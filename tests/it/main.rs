@@ -34,6 +34,7 @@ mod calendar_days;
 mod calendar_google;
 mod calendar_injections;
 mod calendar_invitations;
+mod calendar_moved;
 mod calendar_recurrence;
 mod calls;
 mod canary;

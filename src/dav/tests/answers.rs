@@ -306,7 +306,7 @@ async fn a_collection_that_moved_is_not_empty() {
     let collection = server.collection();
     for since in [None, Some("token:t0"), Some("ctag:6")] {
         let error = collection.changes(since).await.unwrap_err();
-        let said = "/c/ at 127.0.0.1 has moved to /new/; choose the collection anew there";
+        let said = "/c/ at 127.0.0.1 has moved to /new/; name it by that path in `calendars` or `address_book`";
         assert_eq!(error.to_string(), said, "{since:?}");
     }
     assert!(matches!(collection.fetch(&["/c/1.ics".to_owned()]).await, Err(DavError::Moved { .. })));
