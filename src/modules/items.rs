@@ -10,7 +10,7 @@ use store::{Lease, StoreError};
 pub(crate) enum Which<'a> {
     Id(Uuid),
     Hrefs(&'a [String]),
-    Uid(&'a str),
+    Uids(&'a [String]),
 }
 
 /// Reads items of a collection by a statement in which `{which}` stands for a condition on one of them, `i`.
@@ -24,7 +24,7 @@ pub(crate) async fn items(
     let rows = match which {
         Which::Id(id) => lease.read(&sql("i.id = $2"), &[&collection, &id]).await,
         Which::Hrefs(hrefs) => lease.read(&sql("i.href = ANY ($2)"), &[&collection, &hrefs]).await,
-        Which::Uid(uid) => lease.read(&sql("i.uid = $2"), &[&collection, &uid]).await,
+        Which::Uids(uids) => lease.read(&sql("i.uid = ANY ($2)"), &[&collection, &uids]).await,
     };
     let of = |row: &Row| Item {
         id: row.get("id"),

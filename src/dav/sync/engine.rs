@@ -169,16 +169,14 @@ impl<R: Remote, S: LocalStore> Run<'_, R, S> {
         for _ in 0..MOST_TRIES {
             let hrefs: Vec<String> = fetched.iter().map(|fetched| fetched.href.clone()).collect();
             let mut known = self.by_href(&hrefs).await?;
+            let mut twins = self.twins(&fetched, &known).await?;
             let (mut writes, mut of) = (Vec::new(), BTreeMap::new());
             for Fetched { href, what } in &fetched {
                 let item = known.remove(href);
                 let write = match what {
                     Found::Here { etag, bytes } => {
                         let theirs = Theirs { href, etag: etag.as_deref(), bytes };
-                        let item = match item {
-                            Some(item) => Some(item),
-                            None => self.twin(bytes, &writes).await?,
-                        };
+                        let item = item.or_else(|| twins.remove(&uid(bytes)?));
                         Some(item.map_or_else(|| pulled(&theirs), |item| changed(item, &theirs)))
                     }
                     Found::Missing => item.map(gone),
@@ -206,14 +204,25 @@ impl<R: Remote, S: LocalStore> Run<'_, R, S> {
         Ok(false)
     }
 
-    /// An item of the house that is new and has the UID of what the server has at an href that nobody here knows.
-    async fn twin(&self, bytes: &[u8], writes: &[Write]) -> Outcome<Option<Item>, R, S> {
-        let Some(uid) = uid(bytes) else { return Ok(None) };
-        let items = self.store.by_uid(&uid).await.map_err(SyncError::Store)?;
-        let free = |item: &Item| {
-            item.base.is_none() && item.ours.is_some() && writes.iter().all(|write| write.id() != item.id)
+    /// By their UIDs, items of the house that are new and have the UID of what the server has at an href that nobody here
+    /// knows: one for each UID.
+    async fn twins(
+        &self,
+        fetched: &[Fetched],
+        known: &BTreeMap<String, Item>,
+    ) -> Outcome<BTreeMap<String, Item>, R, S> {
+        let of = |Fetched { href, what }: &Fetched| match what {
+            Found::Here { bytes, .. } if !known.contains_key(href) => uid(bytes),
+            _ => None,
         };
-        Ok(items.into_iter().find(free))
+        let uids: Vec<String> = fetched.iter().filter_map(of).collect();
+        if uids.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        let items = self.store.by_uids(&uids).await.map_err(SyncError::Store)?;
+        let free = items.into_iter().filter(|item| item.base.is_none() && item.ours.is_some());
+        // Of several the oldest.
+        Ok(free.rev().filter_map(|item| Some((item.uid.clone()?, item))).collect())
     }
 
     async fn absent(&mut self, hrefs: &[String]) -> Outcome<bool, R, S> {
@@ -409,7 +418,7 @@ impl<R: Remote, S: LocalStore> Run<'_, R, S> {
     /// The server has its UID elsewhere. Where that is an item of the house, this one is its double.
     async fn same_uid(&mut self, item: Item) -> Outcome<bool, R, S> {
         let others = match &item.uid {
-            Some(uid) => self.store.by_uid(uid).await.map_err(SyncError::Store)?,
+            Some(uid) => self.store.by_uids(std::slice::from_ref(uid)).await.map_err(SyncError::Store)?,
             None => Vec::new(),
         };
         let twin = others.into_iter().find(|other| other.id != item.id && other.base.is_some());
@@ -468,7 +477,17 @@ fn anywhere(length: usize) -> usize {
 /// Of what is named twice, the last: two would become two items.
 fn last(fetched: Vec<Fetched>) -> Vec<Fetched> {
     let by_href: BTreeMap<String, Found> = fetched.into_iter().map(|Fetched { href, what }| (href, what)).collect();
-    by_href.into_iter().map(|(href, what)| Fetched { href, what }).collect()
+    by_href.into_iter().map(|(href, what)| Fetched { href, what: kept(what) }).collect()
+}
+
+/// No text of a database has a NUL: one item with it would have all that are committed with it refused, each time.
+fn kept(what: Found) -> Found {
+    match what {
+        Found::Here { bytes, .. } if bytes.contains(&0) => {
+            Found::Unreadable("it has a NUL character, which no text may have; change it there".to_owned())
+        }
+        other => other,
+    }
 }
 
 /// A page that names each href once: the last time. What it says is there and gone is asked for by itself.

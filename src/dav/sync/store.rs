@@ -132,8 +132,8 @@ pub trait LocalStore: Sync {
     /// The items that have one of these hrefs, in any order.
     fn by_hrefs(&self, hrefs: &[String]) -> impl Future<Output = Result<Vec<Item>, Self::Error>> + Send;
 
-    /// All items with this UID.
-    fn by_uid(&self, uid: &str) -> impl Future<Output = Result<Vec<Item>, Self::Error>> + Send;
+    /// All items with one of these UIDs, the oldest first.
+    fn by_uids(&self, uids: &[String]) -> impl Future<Output = Result<Vec<Item>, Self::Error>> + Send;
 
     /// Ids and hrefs of all items that have a `base`.
     fn linked(&self) -> impl Future<Output = Result<Vec<(Uuid, String)>, Self::Error>> + Send;

@@ -195,8 +195,8 @@ impl<S: LocalStore> LocalStore for FaultyStore<'_, S> {
         self.inner.by_hrefs(hrefs).await
     }
 
-    async fn by_uid(&self, uid: &str) -> Result<Vec<Item>, S::Error> {
-        self.inner.by_uid(uid).await
+    async fn by_uids(&self, uids: &[String]) -> Result<Vec<Item>, S::Error> {
+        self.inner.by_uids(uids).await
     }
 
     async fn linked(&self) -> Result<Vec<(Uuid, String)>, S::Error> {

@@ -146,3 +146,20 @@ async fn what_the_house_edits_all_the_time_is_brought_again() {
     assert_eq!((report.pulled, report.removed, summaries(&store, "new")), (1, 0, 2));
     assert_ne!(store.state().cursor, before);
 }
+
+#[tokio::test]
+async fn an_item_that_no_database_takes_keeps_no_other_away() {
+    let (server, store) = equal(PLAIN, 2).await;
+    server.state().write("/c/other-0", Some(event("u0", "a\0b")));
+    server.state().write("/c/other-1", Some(event("u1", "new")));
+    server.state().write("/c/other-2", Some(event("u\x002", "new")));
+    let report = run(&server, &store).await;
+    let hrefs: Vec<&str> = report.unreadable.iter().map(|(href, _)| href.as_str()).collect();
+    assert_eq!((report.pulled, &*hrefs), (1, &["/c/other-0", "/c/other-2"][..]), "{report:?}");
+    assert_eq!((summaries(&store, "new"), summaries(&store, "old")), (1, 1), "what was there before stays");
+    // It is mended there.
+    server.state().write("/c/other-0", Some(event("u0", "new")));
+    server.state().write("/c/other-2", Some(event("u2", "new")));
+    let report = run(&server, &store).await;
+    assert_eq!((report.pulled, report.unreadable.len(), summaries(&store, "new")), (2, 0, 3));
+}

@@ -68,8 +68,9 @@ impl LocalStore for MemoryStore {
         Ok(state.items.iter().filter(of).cloned().collect())
     }
 
-    async fn by_uid(&self, uid: &str) -> Result<Vec<Item>, Infallible> {
-        Ok(self.state().items.iter().filter(|item| item.uid.as_deref() == Some(uid)).cloned().collect())
+    async fn by_uids(&self, uids: &[String]) -> Result<Vec<Item>, Infallible> {
+        let of = |item: &&Item| item.uid.as_ref().is_some_and(|uid| uids.contains(uid));
+        Ok(self.state().items.iter().filter(of).cloned().collect())
     }
 
     async fn linked(&self) -> Result<Vec<(Uuid, String)>, Infallible> {

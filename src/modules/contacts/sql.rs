@@ -363,7 +363,8 @@ pub(super) async fn set_cursor(lease: &mut Lease, source: Uuid, cursor: Option<&
 pub(super) async fn items(lease: &mut Lease, source: Uuid, which: Which<'_>) -> Result<Vec<Item>, StoreError> {
     let sql =
         "SELECT i.id, i.revision, i.uid, i.href, i.etag, i.base, i.ours, i.sent, i.reread FROM shared.contact_cards i
-               WHERE i.tenant_id = shared.tenant() AND i.source = $1 AND i.archived_at IS NULL AND {which}";
+               WHERE i.tenant_id = shared.tenant() AND i.source = $1 AND i.archived_at IS NULL AND {which}
+               ORDER BY i.created_at, i.id";
     crate::items::items(lease, sql, source, which).await
 }
 

@@ -29,8 +29,8 @@ impl LocalStore for Source {
         sql::items(&mut self.lease().await?, self.id, Which::Hrefs(hrefs)).await
     }
 
-    async fn by_uid(&self, uid: &str) -> Result<Vec<Item>, StoreError> {
-        sql::items(&mut self.lease().await?, self.id, Which::Uid(uid)).await
+    async fn by_uids(&self, uids: &[String]) -> Result<Vec<Item>, StoreError> {
+        sql::items(&mut self.lease().await?, self.id, Which::Uids(uids)).await
     }
 
     async fn linked(&self) -> Result<Vec<(Uuid, String)>, StoreError> {

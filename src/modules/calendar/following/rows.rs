@@ -67,11 +67,6 @@ impl Rows {
     }
 }
 
-fn clean(text: &str) -> String {
-    // No text of the database has this character.
-    text.replace('\0', "")
-}
-
 impl LocalStore for Rows {
     type Error = RowsError;
 
@@ -98,8 +93,8 @@ impl LocalStore for Rows {
         Ok(sql::items(&mut self.lease().await?, self.source, Which::Hrefs(hrefs)).await?)
     }
 
-    async fn by_uid(&self, uid: &str) -> Result<Vec<Item>, RowsError> {
-        Ok(sql::items(&mut self.lease().await?, self.source, Which::Uid(&clean(uid))).await?)
+    async fn by_uids(&self, uids: &[String]) -> Result<Vec<Item>, RowsError> {
+        Ok(sql::items(&mut self.lease().await?, self.source, Which::Uids(uids)).await?)
     }
 
     async fn linked(&self) -> Result<Vec<(Uuid, String)>, RowsError> {
