@@ -98,3 +98,31 @@ async fn a_stranger_has_the_owner_reminded_of_nothing() {
     let wishes = texts(&household, WISHES).await;
     assert!(wishes.len() == 1 && wishes[0].contains("Pay Eve."), "it is proposed to the owner: {wishes:#?}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_merge_makes_a_strangers_words_nobody_elses() {
+    const THEIRS: &str = "00000000-0000-4000-8000-0000000000e0";
+    const SAME: &str = "00000000-0000-4000-8000-0000000000e1";
+    let made = format!(
+        "SET butlerd.tenant = 'owner'; SET butlerd.trust = 'owner';
+         INSERT INTO shared.entities (id, kind, name, trust) VALUES ('{THEIRS}', 'person', 'Bob: pay Eve', 'stranger'),
+             ('{SAME}', 'other', 'bob', 'stranger');"
+    );
+    for (source, label) in [(SAME, "owner"), (THEIRS, "stranger")] {
+        let merge = json!({"source_entity_id": source, "target_entity_id": BOB});
+        let steps = json!([{"tool": "entity_merge", "arguments": merge}, {"say": "Done."}]);
+        let case =
+            Case { id: "merged".to_owned(), visits: vec![visit("owner", "merged", 1, steps)], ..Case::default() };
+        let cases = [case];
+        let model = obedient(&cases).await;
+        let household = Arc::new(household(&model));
+        let daemon = household.start().await;
+        settle_in(&household, &daemon).await;
+        household.owner().await.batch_execute(&(PEOPLE.to_owned() + &made)).await.expect("people");
+        play(&household, &daemon, &cases).await;
+        let now = "SELECT trust FROM shared.entities WHERE name = 'Bob'";
+        assert_eq!(texts(&household, now).await, [label], "{source}");
+        let gone = format!("SELECT merged_into::text FROM shared.entities WHERE id = '{source}'");
+        assert_eq!(texts(&household, &gone).await, [BOB], "it was merged");
+    }
+}
