@@ -32,8 +32,10 @@ pub async fn measure(plan: &Plan) -> Result<(), Failed> {
     let names: Vec<String> = (0..CALENDARS).map(|n| format!("\"cal{n}\"")).collect();
     let file = household.roster().join(MODEL).join("butler.toml");
     let before = std::fs::read_to_string(&file)?;
+    // Its last section is the household's own calendar.
+    let (before, _) = before.split_once("[modules.calendar]").ok_or("the butler has no calendar")?;
     let section = format!(
-        "{before}\n[modules.calendar]\nprovider = \"caldav\"\nurl = \"{}\"\nuser = \"ada\"\ncalendars = [{list}]\nprivate = [{list}]\n",
+        "{before}[modules.calendar]\nprovider = \"caldav\"\nurl = \"{}\"\nuser = \"ada\"\ncalendars = [{list}]\nprivate = [{list}]\n",
         server.url,
         list = names.join(", ")
     );
