@@ -13,10 +13,12 @@ pub mod request;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 
 pub use discovery::{Call, Discovery};
 use request::read;
@@ -56,6 +58,9 @@ pub enum Fault {
     Refused(u16, &'static str),
 }
 
+/// Which calls wait.
+type Waits = Box<dyn Fn(&Call) -> bool + Send>;
+
 struct Shared {
     /// Whoever stands first answers what begins as their service does.
     services: Vec<(Discovery, Arc<dyn Service>)>,
@@ -64,6 +69,10 @@ struct Shared {
     faults: Mutex<BTreeMap<String, VecDeque<Fault>>>,
     calls: Mutex<Vec<Call>>,
     wrong: Mutex<Vec<String>>,
+    /// Calls that wait until they are let on.
+    held: Mutex<Option<Waits>>,
+    /// How many wait.
+    waiting: watch::Sender<usize>,
 }
 
 /// A server in this process. What was wrong with its requests it says when it is dropped.
@@ -97,6 +106,8 @@ impl Google {
             faults: Mutex::default(),
             calls: Mutex::default(),
             wrong: Mutex::default(),
+            held: Mutex::default(),
+            waiting: watch::Sender::new(0),
         });
         let server = shared.clone();
         let task = tokio::spawn(async move {
@@ -118,6 +129,24 @@ impl Google {
     /// What the next call of this method comes to.
     pub fn fault(&self, id: &str, fault: Fault) {
         self.shared.faults.lock().expect("the faults").entry(id.to_owned()).or_default().push_back(fault);
+    }
+
+    /// From now on such calls wait, before anything is done.
+    pub fn hold(&self, which: impl Fn(&Call) -> bool + Send + 'static) {
+        *self.shared.held.lock().expect("the held") = Some(Box::new(which));
+    }
+
+    /// Until a call waits.
+    pub async fn holds(&self) {
+        let mut waiting = self.shared.waiting.subscribe();
+        let one = tokio::time::timeout(Duration::from_secs(60), waiting.wait_for(|waiting| *waiting > 0)).await;
+        drop(one.expect("no call waits").expect("the server"));
+    }
+
+    /// Lets all go on.
+    pub fn release(&self) {
+        *self.shared.held.lock().expect("the held") = None;
+        self.shared.waiting.send_replace(0);
     }
 
     /// From now on this token is accepted, and no other; `*` stands for any, and an address for those which are active as
@@ -143,7 +172,7 @@ impl Shared {
         let headers: BTreeMap<String, String> = headers.into_iter().collect();
         let (status, answer) = match self.admits(headers.get("authorization")).await {
             false => refused(401, "authError"),
-            true => match self.answer(headers, &body) {
+            true => match self.answer(headers, &body).await {
                 Some(answer) => answer,
                 None => return Some(()),
             },
@@ -173,7 +202,7 @@ impl Shared {
     }
 
     /// `None`: nobody hears of it.
-    fn answer(&self, headers: BTreeMap<String, String>, body: &str) -> Option<Answer> {
+    async fn answer(&self, headers: BTreeMap<String, String>, body: &str) -> Option<Answer> {
         let (method, target) = (headers[":method"].clone(), headers[":path"].clone());
         let serves = |(discovery, _): &&(Discovery, _)| discovery.serves(&target);
         let Some((discovery, service)) = self.services.iter().find(serves) else {
@@ -187,6 +216,12 @@ impl Shared {
                 return Some(refused(400, "badRequest"));
             }
         };
+        let waits = self.held.lock().expect("the held").as_ref().is_some_and(|which| which(&call));
+        if waits {
+            let mut waiting = self.waiting.subscribe();
+            self.waiting.send_modify(|waiting| *waiting += 1);
+            waiting.wait_for(|waiting| *waiting == 0).await.ok()?;
+        }
         self.calls.lock().expect("the calls").push(call.clone());
         let fault = self.faults.lock().expect("the faults").get_mut(&call.id).and_then(VecDeque::pop_front);
         match fault {

@@ -124,6 +124,45 @@ async fn a_series_and_what_is_special_about_it_go_both_ways() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_series_is_edited_again_before_it_is_read_back() {
+    let Some(account) = Account::start("calendar_google::again").await else { return };
+    account.put("walk1", "Walk", json!({"recurrence": ["RRULE:FREQ=DAILY;COUNT=3"]}));
+    let (household, _daemon, butler) = started(&account, PRIVATE).await;
+    synced(&butler).await;
+    let id = id_of(&butler, "Walk").await;
+    let one = |at: &str| json!({"event_id": id, "recurrence_scope": "this", "instance_start_at": at});
+    let patched = std::sync::atomic::AtomicBool::new(false);
+    // The list of changes behind the first write waits.
+    account.google.hold(move |call| {
+        use std::sync::atomic::Ordering::Relaxed;
+        let wrote = patched.fetch_or(call.id == "calendar.events.patch", Relaxed);
+        wrote && call.id == "calendar.events.list" && call.parameter("syncToken").is_some()
+    });
+    let mut long = one("2027-03-11T09:00");
+    long["title"] = json!("Long walk");
+    butler.ok("calendar_update_event", long).await;
+    account.google.holds().await;
+    butler.ok("calendar_delete_event", one("2027-03-12T09:00")).await;
+    account.google.release();
+    synced(&butler).await;
+    // Nobody else wrote, so nothing is in the way of the second edit.
+    assert_eq!(titles(&butler).await, ["Long walk", "Walk"]);
+    assert_eq!(account.there.event(ADA, "walk1_20270312T080000Z").expect("the instance")["status"], "cancelled");
+    assert_eq!(count(&household, "calendar_conflicts").await, 0);
+    // Somebody else's write meanwhile is none of the household's, and is on record.
+    let id = id_of(&butler, "Walk").await;
+    account.google.hold(|call| call.id == "calendar.events.list" && call.parameter("iCalUID").is_some());
+    butler.ok("calendar_update_event", json!({"event_id": id, "title": "Stroll", "recurrence_scope": "series"})).await;
+    account.google.holds().await;
+    account.there.edit(ADA, "walk1", json!({"summary": "March"}));
+    account.google.release();
+    synced(&butler).await;
+    assert_eq!(account.there.event(ADA, "walk1").expect("the series")["summary"], "March");
+    assert_eq!(titles(&butler).await, ["Long walk", "March"]);
+    assert_eq!(count(&household, "calendar_conflicts WHERE kind = 'both_edited'").await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_both_sides_changed_is_merged_or_on_record() {
     let Some(account) = Account::start("calendar_google::conflicts").await else { return };
     account.put("lunch", "Lunch", json!({}));

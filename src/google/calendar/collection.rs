@@ -10,7 +10,7 @@ use reqwest::Method;
 use serde_json::{Map, Value, json};
 
 use super::fields::{Fields, Item, excepted};
-use super::parts::{self, Parts, is_cancelled, own, repeats};
+use super::parts::{self, Parts, Written, is_cancelled, own, repeats};
 use super::unfit::Unfit;
 use super::{text, times};
 use crate::client::Query;
@@ -199,7 +199,8 @@ impl Collection {
         }
     }
 
-    /// Makes an item say what is wanted. Each of its events is written under the version that was seen.
+    /// Makes an item say what is wanted. Each of its events is written under the version that was seen. The version of the
+    /// item then, if it is certain that it has nobody else's changes.
     async fn bring(&self, parts: Parts, wanted: &Item) -> Result<Option<String>, Why> {
         let had = fields(&parts.main)?;
         let own_except: Vec<When> = text::recurrence(&parts.main).iter().flat_map(excepted).collect();
@@ -222,22 +223,24 @@ impl Collection {
             true => self.parts(&id, None).await?.ok_or(Why::Push(PushError::Changed))?,
             false => parts,
         };
-        self.instances(&id, &parts, wanted).await?;
+        let mut written = self.instances(&id, &parts, wanted).await?;
         if own(&main, parts::UNFINISHED).is_some() {
             let mut done = Map::new();
             done.insert("extendedProperties".to_owned(), json!({"private": {parts::UNFINISHED: null}}));
-            self.patch(&main, done).await?;
+            main = self.patch(&main, done).await?;
         }
-        Ok(None)
+        written.note(&main);
+        Ok(self.parts(&id, None).await?.filter(|now| written.is_all_between(&parts, now)).map(|now| now.etag()))
     }
 
     /// Makes the instances of a series what they are to be.
-    async fn instances(&self, id: &str, parts: &Parts, wanted: &Item) -> Result<(), Why> {
+    async fn instances(&self, id: &str, parts: &Parts, wanted: &Item) -> Result<Written, Why> {
+        let mut written = Written::default();
         for one in &wanted.instances {
             let Some(at) = &one.instance else { continue };
             let there = self.find(id, parts, at).await?;
             let there = there.ok_or_else(|| Why::refused(format!("its series has nothing at {at} to change")))?;
-            self.bring_instance(&there, one).await?;
+            self.bring_instance(&there, one, &mut written).await?;
         }
         let left_out: Vec<When> = text::recurrence(&parts.main).iter().flat_map(excepted).collect();
         let special =
@@ -252,6 +255,7 @@ impl Collection {
                 if !matches!(gone, Err(GoogleError::Missing { .. } | GoogleError::Gone { .. })) {
                     gone?;
                 }
+                written.cancelled(id_of(&there));
             }
         }
         // What was special and is so no longer is what the series says of it.
@@ -261,12 +265,12 @@ impl Collection {
                 continue;
             }
             let at = times::like(&wanted.main.start, &at);
-            self.bring_instance(there, &wanted.main.at(&at)?).await?;
+            self.bring_instance(there, &wanted.main.at(&at)?, &mut written).await?;
         }
-        Ok(())
+        Ok(written)
     }
 
-    async fn bring_instance(&self, there: &Value, wanted: &Fields) -> Result<(), Why> {
+    async fn bring_instance(&self, there: &Value, wanted: &Fields, written: &mut Written) -> Result<(), Why> {
         let mut patch = match is_cancelled(there) {
             // It says no more than that it is not.
             true => wanted.all(),
@@ -276,7 +280,7 @@ impl Collection {
             patch.insert("status".to_owned(), json!("confirmed"));
         }
         if !patch.is_empty() {
-            self.patch(there, patch).await?;
+            written.note(&self.patch(there, patch).await?);
         }
         Ok(())
     }
@@ -424,11 +428,13 @@ impl Remote for Collection {
             }
             Err(e) => return Err(Why::from(e).into()),
         };
-        let mut etag = made["etag"].as_str().map(ToOwned::to_owned).filter(|_| !repeats(&made));
-        if unfinished {
-            let parts = self.parts(href, Some(made)).await.map_err(Why::from)?.ok_or(PushError::Changed)?;
-            etag = self.bring(parts, &wanted).await?;
-        }
+        let etag = match unfinished {
+            true => {
+                let parts = self.parts(href, Some(made)).await.map_err(Why::from)?.ok_or(PushError::Changed)?;
+                self.bring(parts, &wanted).await?
+            }
+            false => Some(Parts::new(made, Vec::new()).etag()).filter(|etag| !etag.is_empty()),
+        };
         Ok(Stored { href: href.to_owned(), etag })
     }
 
