@@ -55,7 +55,7 @@ impl<'a> Line<'a> {
     }
 
     /// What it says, without the order and the letter case that formats don't care about.
-    fn statement(&self) -> String {
+    pub(crate) fn statement(&self) -> String {
         let group = self.group.as_ref().map(|group| format!("{group}.")).unwrap_or_default();
         let mut parameters: Vec<String> = self.parameters().split(';').map(str::to_ascii_uppercase).collect();
         parameters.sort();
@@ -122,8 +122,8 @@ pub(crate) fn same(a: &[u8], b: &[u8]) -> bool {
 /// Components within components that are looked at; real ones have three.
 const MOST_DEPTH: usize = 8;
 
-/// Whether two items say the same in whatever order, but for properties of these names: a server may write what it was sent
-/// in an order of its own. What is no whole component is like nothing.
+/// Whether two items say the same in whatever order, but for properties and components of these names: a server may write
+/// what it was sent in an order of its own. What is no whole component is like nothing.
 pub(crate) fn alike(a: &[u8], b: &[u8], but: &[&str]) -> bool {
     let said = said(a, but);
     said.is_some() && said == self::said(b, but)
@@ -140,7 +140,10 @@ fn said(bytes: &[u8], but: &[&str]) -> Option<Vec<String>> {
         } else if line.ends().is_some() {
             let mut inner = open.pop()?;
             inner.sort();
-            open.last_mut()?.push(inner.join("\n"));
+            let outer = open.last_mut()?;
+            if !line.ends().is_some_and(|name| but.contains(&name.as_str())) {
+                outer.push(inner.join("\n"));
+            }
         } else if !line.text.is_empty() && !but.contains(&line.name.as_str()) {
             open.last_mut()?.push(line.statement());
         }
@@ -203,6 +206,8 @@ mod tests {
         let ((a, b), (c, d)) = (apart(&one, &two), apart(&three, &four));
         assert!(!like(&format!("{a}{b}"), &format!("{c}{d}")));
         assert!(!like(&one, &two) && !like("UID:1", "END:X") && !like("BEGIN:X\r\n", "BEGIN:X\r\n"));
+        let zoned = |id: &str| format!("BEGIN:REV\r\nTZID:{id}\r\nEND:REV\r\n{one}");
+        assert!(like(&zoned("a"), &one) && like(&zoned("a"), &zoned("b")) && !like(&zoned("a"), &two));
         let deep = "BEGIN:X\r\n".repeat(50_000);
         assert!(!like(&deep, &deep));
     }

@@ -1,7 +1,6 @@
 //! What becomes of an item when it is known what the server has: the table in [`super`], as a pure function.
 
-use super::merge::STAMPS;
-use super::merge::merged;
+use super::merge::{STAMPS, UNSAID, carries, merged};
 use super::store::{Conflict, ConflictKind, Item, Write};
 use crate::lines::{alike, same, statements, uid};
 
@@ -26,7 +25,8 @@ pub(super) fn pulled(theirs: &Theirs) -> Write {
 pub(super) fn changed(mut item: Item, theirs: &Theirs) -> Write {
     arrived(&mut item, theirs);
     let bytes = theirs.bytes;
-    let known = |base: &Vec<u8>| same(base, bytes) || item.reread && item.etag.as_deref() == theirs.etag;
+    let like = |one: &[u8]| same(one, bytes) || alike(one, bytes, &UNSAID);
+    let known = |base: &Vec<u8>| like(base) || item.reread && item.etag.as_deref() == theirs.etag;
     let unchanged = item.base.as_ref().is_some_and(known);
     let own = item.reread && item.etag.is_some() && item.etag.as_deref() == theirs.etag;
     let spoiled = own && !item.base.as_ref().is_none_or(|sent| keeps(sent, bytes));
@@ -42,10 +42,12 @@ pub(super) fn changed(mut item: Item, theirs: &Theirs) -> Write {
     };
     let (ours, conflict) = match (&base, &ours) {
         // Both made the same of it.
-        (_, Some(ours)) if same(ours, bytes) || alike(ours, bytes, &STAMPS) => (Some(bytes.to_vec()), None),
+        (_, Some(ours)) if like(ours) => (Some(bytes.to_vec()), None),
         (Some(base), Some(ours)) if base == ours => (Some(bytes.to_vec()), None),
         (Some(_), ours) if unchanged => (ours.clone(), None),
         (Some(base), Some(ours)) => match merged(base, ours, bytes) {
+            // All that was edited here is there as well.
+            Some(merged) if same(&merged, bytes) => (Some(merged), None),
             Some(merged) => (Some(merged), record(ConflictKind::Merged)),
             None => (Some(bytes.to_vec()), record(ConflictKind::BothEdited)),
         },
@@ -79,17 +81,18 @@ fn keeps(sent: &[u8], stored: &[u8]) -> bool {
 }
 
 /// Settles what was sent and never answered. What the server has says that it arrived if it says the same, though in the
-/// server's own order; what was sent before that is no edit of anybody else's then. An href that was made for this item alone,
-/// and that the server is at, proves it as well, whatever became of it since.
+/// server's own order; what was sent before that is no edit of anybody else's then. Where the server has all that was changed,
+/// others edited what arrived, or made the same change. An href that was made for this item alone, and that the server is at,
+/// proves it as well, whatever became of it since.
 fn arrived(item: &mut Item, theirs: &Theirs) {
     let Some(sent) = item.sent.take() else { return };
     let made_for_it = item.base.is_none() && item.href.as_deref() == Some(theirs.href);
-    if same(&sent, theirs.bytes) || alike(&sent, theirs.bytes, &STAMPS) {
+    if same(&sent, theirs.bytes) || alike(&sent, theirs.bytes, &UNSAID) {
         if item.ours.as_ref() == Some(&sent) {
             item.ours = Some(theirs.bytes.to_vec());
         }
         item.base = Some(theirs.bytes.to_vec());
-    } else if made_for_it {
+    } else if made_for_it || item.base.as_ref().is_some_and(|base| carries(base, &sent, theirs.bytes)) {
         item.base = Some(sent);
     }
 }
@@ -241,8 +244,46 @@ mod tests {
         let text = String::from_utf8(o).unwrap().replace("TEL:2\r\nNOTE:x", "NOTE:x\r\nREV:5\r\nTEL:2");
         let (after, conflict) = seen(lost.clone(), Some(text.as_bytes()));
         assert_eq!((after.unwrap().ours.as_deref(), conflict), (Some(text.as_bytes()), None));
+        // Somebody edited it since it arrived.
         let more = text.replace("REV:5", "TITLE:t").into_bytes();
-        assert_eq!(seen(lost, Some(&more)).1, Some(ConflictKind::Merged));
+        let (after, conflict) = seen(lost.clone(), Some(&more));
+        assert_eq!((after.unwrap().ours.as_ref(), conflict), (Some(&more), None));
+        // And so did the house, in the very property that was sent.
+        lost.ours = Some(card("3", "x"));
+        let (after, conflict) = seen(lost.clone(), Some(&more));
+        let after = after.unwrap();
+        let ours = String::from_utf8(after.ours.clone().unwrap()).unwrap();
+        assert!(ours.contains("TEL:3") && ours.contains("TITLE:t") && conflict == Some(ConflictKind::Merged), "{ours}");
+        // It did not arrive: somebody edited what was there before.
+        let other = card("1", "y");
+        let (after, conflict) = seen(lost, Some(&other));
+        assert_eq!((after.unwrap().ours, conflict), (Some(card("3", "y")), Some(ConflictKind::Merged)));
+    }
+
+    #[test]
+    fn a_lost_answer_is_recognised_by_what_it_changed() {
+        let event = |more: &str| format!("BEGIN:VEVENT\r\nUID:1\r\n{more}END:VEVENT\r\n");
+        let whole = |inner: String| format!("BEGIN:VCALENDAR\r\n{inner}END:VCALENDAR\r\n").into_bytes();
+        let (monday, tuesday) = ("SUMMARY:a\r\n", "RECURRENCE-ID:5\r\nSUMMARY:b\r\n");
+        let base = whole(event(monday) + &event(tuesday));
+        // The two texts were exchanged: the same lines, and not the same event.
+        let sent = whole(event(&monday.replace('a', "b")) + &event(&tuesday.replace('b', "a")));
+        assert!(!carries(&base, &sent, &base) && carries(&base, &sent, &sent));
+        // A line less is no proof where the line is there.
+        let less = whole(event("") + &event(tuesday));
+        let more = whole(event("SUMMARY:a\r\nLOCATION:l\r\n") + &event(tuesday));
+        assert!(!carries(&base, &less, &base) && !carries(&base, &less, &more));
+        assert!(carries(&base, &less, &whole(event("LOCATION:l\r\n") + &event(tuesday))));
+        // A zone that the server writes out says nothing new, so the edit of meanwhile is the house's own.
+        let zone = "BEGIN:VTIMEZONE\r\nTZID:z\r\nEND:VTIMEZONE\r\n";
+        let mut lost = item(Some(&base), Some(&more));
+        (lost.sent, lost.etag) = (Some(sent.clone()), Some("1".into()));
+        let theirs = String::from_utf8(sent).unwrap().replacen("BEGIN:VEVENT", &format!("{zone}BEGIN:VEVENT"), 1);
+        let (after, conflict) = seen(lost, Some(theirs.as_bytes()));
+        assert_eq!((after.unwrap().ours, conflict), (Some(more), None));
+        for bad in [&b"no"[..], b""] {
+            assert!(!carries(bad, &base, &base) && !carries(&base, &base, bad));
+        }
     }
 
     #[test]

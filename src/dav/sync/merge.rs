@@ -10,6 +10,8 @@ const DEEPEST: usize = 6;
 const WHEN: [&str; 7] = ["DTSTART", "DTEND", "DUE", "DURATION", "RRULE", "RDATE", "EXDATE"];
 /// Properties that programs count and stamp; the server's stand, and none is a conflict.
 pub(super) const STAMPS: [&str; 5] = ["DTSTAMP", "LAST-MODIFIED", "REV", "PRODID", "CREATED"];
+/// What no edit is known by: stamps, and what names of zones say already.
+pub(super) const UNSAID: [&str; 6] = ["DTSTAMP", "LAST-MODIFIED", "REV", "PRODID", "CREATED", "VTIMEZONE"];
 /// Properties of which an item has several, each for itself: what both sides only added is all there.
 const LISTS: [&str; 9] = ["EMAIL", "TEL", "ADR", "URL", "IMPP", "CATEGORIES", "ATTENDEE", "ATTACH", "COMMENT"];
 
@@ -41,6 +43,30 @@ pub(super) fn merged(base: &[u8], ours: &[u8], theirs: &[u8]) -> Option<Vec<u8>>
     let mut out = Vec::new();
     component(&base, &ours, &theirs, &mut out)?;
     Some(out)
+}
+
+/// Whether all that was changed from `base` to `sent` is so in `theirs`, whatever else is different there. `sent` is as good
+/// as `base` then, as what both sides have in common.
+pub(super) fn carries(base: &[u8], sent: &[u8], theirs: &[u8]) -> bool {
+    let said = |bytes| {
+        let mut said = BTreeMap::new();
+        said_in(&read(bytes)?, "", &mut said);
+        Some(said)
+    };
+    let (Some(base), Some(sent), Some(theirs)) = (said(base), said(sent), said(theirs)) else { return false };
+    base.keys().chain(sent.keys()).all(|what| base.get(what) == sent.get(what) || theirs.get(what) == sent.get(what))
+}
+
+/// How often each line is in which component.
+fn said_in(component: &Component, place: &str, said: &mut BTreeMap<String, usize>) {
+    for entry in &component.entries {
+        match entry {
+            Entry::Line(_, line) if UNSAID.contains(&line.name.as_str()) || line.name == "SEQUENCE" => {}
+            Entry::Line(_, line) => *said.entry(format!("{place}\n{}", line.statement())).or_default() += 1,
+            Entry::Inner(_, inner) if UNSAID.contains(&inner.name.as_str()) => {}
+            Entry::Inner(unit, inner) => said_in(inner, &format!("{place}\n{unit}"), said),
+        }
+    }
 }
 
 /// A text that is one component and nothing else.
