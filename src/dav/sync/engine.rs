@@ -145,27 +145,40 @@ impl<R: Remote, S: LocalStore> Run<'_, R, S> {
         for hrefs in page.gone.chunks(BATCH) {
             taken &= self.absent(hrefs).await?;
         }
+        // While some are written, the server is asked for the next.
+        let mut came = Vec::new();
         for listed in page.changed.chunks(BATCH) {
-            let hrefs: Vec<String> = listed.iter().map(|(href, _)| href.clone()).collect();
-            let known = self.by_href(&hrefs).await?;
-            let stale = |(href, etag): &&(String, String)| {
-                let item = known.get(href);
-                etag.is_empty()
-                    || item.is_none_or(|item| item.reread || item.sent.is_some() || item.etag.as_ref() != Some(etag))
-            };
-            let stale: Vec<String> = listed.iter().filter(stale).map(|(href, _)| href.clone()).collect();
-            if !stale.is_empty() {
-                let fetched = self.remote.fetch(&stale).await.map_err(SyncError::Remote)?;
-                taken &= self.present(fetched).await?;
-            }
+            let stale = self.stale(listed).await?;
+            let remote = self.remote;
+            let (next, done) = tokio::join!(
+                async { if stale.is_empty() { Ok(Vec::new()) } else { remote.fetch(&stale).await } },
+                self.present(came)
+            );
+            taken &= done?;
+            came = next.map_err(SyncError::Remote)?;
         }
-        Ok(taken)
+        Ok(taken & self.present(came).await?)
+    }
+
+    /// Of what was listed, what is to be fetched.
+    async fn stale(&self, listed: &[(String, String)]) -> Outcome<Vec<String>, R, S> {
+        let hrefs: Vec<String> = listed.iter().map(|(href, _)| href.clone()).collect();
+        let known = self.by_href(&hrefs).await?;
+        let stale = |(href, etag): &&(String, String)| {
+            let item = known.get(href);
+            etag.is_empty()
+                || item.is_none_or(|item| item.reread || item.sent.is_some() || item.etag.as_ref() != Some(etag))
+        };
+        Ok(listed.iter().filter(stale).map(|(href, _)| href.clone()).collect())
     }
 
     /// Takes what the server has, however the house moves meanwhile.
     /// `false` if the house edits faster than this, and something is still to be taken.
     async fn present(&mut self, fetched: Vec<Fetched>) -> Outcome<bool, R, S> {
         let mut fetched = last(fetched);
+        if fetched.is_empty() {
+            return Ok(true);
+        }
         for _ in 0..MOST_TRIES {
             let hrefs: Vec<String> = fetched.iter().map(|fetched| fetched.href.clone()).collect();
             let mut known = self.by_href(&hrefs).await?;

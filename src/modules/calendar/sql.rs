@@ -163,7 +163,7 @@ pub(super) async fn all_listed(
 ) -> Result<Vec<Row>, StoreError> {
     let sql = "SELECT i.event, i.starts_at, i.ends_at, i.shown, i.trust, s.name FROM shared.calendar_instances i
                JOIN shared.calendar_sources s ON (s.tenant_id, s.id) = (i.tenant_id, i.source)
-               WHERE i.tenant_id = shared.tenant() AND i.starts_at < $3 AND (i.starts_at >= $4 OR i.long)
+               WHERE i.tenant_id = shared.tenant() AND (i.starts_at >= $4 AND i.starts_at < $3 OR i.long AND i.starts_at < $3)
                  AND (i.ends_at > $2 OR i.starts_at = i.ends_at AND i.starts_at >= $2)
                  AND i.source IN (SELECT r.source FROM shared.calendar_readers r
                                   WHERE r.tenant_id = shared.tenant() AND r.butler = ANY ($1))
@@ -212,7 +212,7 @@ pub(super) async fn listed(
     limit: i64,
 ) -> Result<Vec<Value>, ToolError> {
     let sql = "SELECT i.event, i.shown, s.name FROM shared.calendar_instances i JOIN shared.calendar_sources s ON s.id = i.source
-               WHERE i.source = ANY ($1) AND i.starts_at < $3 AND (i.starts_at >= $4 OR i.long)
+               WHERE i.source = ANY ($1) AND (i.starts_at >= $4 AND i.starts_at < $3 OR i.long AND i.starts_at < $3)
                  AND (i.ends_at > $2 OR i.starts_at = i.ends_at AND i.starts_at >= $2)
                ORDER BY i.starts_at, i.ends_at, i.event LIMIT $5";
     let rows = call.query(sql, &[&sources, &window.0, &window.1, &month_before(window.0), &limit]).await?;
@@ -235,7 +235,7 @@ pub(super) async fn busy(
     window: (Timestamp, Timestamp),
 ) -> Result<Vec<BusyRow>, ToolError> {
     let sql = "SELECT i.event, i.starts_at, i.ends_at, i.away, i.shown FROM shared.calendar_instances i
-               WHERE i.source = ANY ($1) AND i.busy AND i.starts_at < $3 AND (i.starts_at >= $4 OR i.long) AND i.ends_at > $2
+               WHERE i.source = ANY ($1) AND i.busy AND (i.starts_at >= $4 AND i.starts_at < $3 OR i.long AND i.starts_at < $3) AND i.ends_at > $2
                ORDER BY i.starts_at LIMIT $5";
     let rows = call.query(sql, &[&sources, &window.0, &window.1, &month_before(window.0), &(MOST_BUSY + 1)]).await?;
     if rows.len() as i64 > MOST_BUSY {

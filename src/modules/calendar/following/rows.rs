@@ -111,18 +111,21 @@ impl LocalStore for Rows {
         let ids: Vec<Uuid> = writes.iter().map(Write::id).collect();
         let mut tx = lease.begin().await.map_err(failed())?;
         let had: BTreeMap<Uuid, Vec<u8>> = sql::had(&mut tx, &ids).await.map_err(failed())?.into_iter().collect();
-        let mut refused = Vec::new();
+        // First what goes, which may make room for a UID of what comes.
+        let (mut refused, mut saved) = (Vec::new(), Vec::new());
         for write in &writes {
-            let done = match write {
-                Write::Save { item, .. } => {
-                    let beside = self.beside(item, had.get(&item.id));
-                    sql::take(&mut tx, self.source, item, &beside).await
+            match write {
+                Write::Save { item, .. } => saved.push((item, self.beside(item, had.get(&item.id)))),
+                Write::Remove { id, revision, .. } => {
+                    if !sql::forget(&mut tx, *id, *revision).await.map_err(failed())? {
+                        refused.push(*id);
+                    }
                 }
-                Write::Remove { id, revision, .. } => sql::forget(&mut tx, *id, *revision).await,
-            };
-            if !done.map_err(failed())? {
-                refused.push(write.id());
-            } else if let Some(conflict) = write.conflict() {
+            }
+        }
+        refused.extend(sql::take(&mut tx, self.source, &saved).await.map_err(failed())?);
+        for write in writes.iter().filter(|write| !refused.contains(&write.id())) {
+            if let Some(conflict) = write.conflict() {
                 sql::conflict(&mut tx, (self.source, write.id()), conflict).await.map_err(failed())?;
             }
         }

@@ -221,33 +221,42 @@ pub(super) struct Beside {
     pub instances: Value,
 }
 
-/// `false`: the item has another revision by now, and nothing was done.
+/// Writes items, all by one statement. Those that have another revision by now, of which nothing was done.
 pub(super) async fn take(
     tx: &mut Tx<'_>,
     source: Uuid,
-    item: &Item,
-    beside: &Beside,
-) -> Result<bool, tokio_postgres::Error> {
-    let sql = "SELECT shared.calendar_take($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)";
-    let seen = i64::try_from(item.revision).unwrap_or(i64::MAX);
+    items: &[(&Item, Beside)],
+) -> Result<Vec<Uuid>, tokio_postgres::Error> {
+    if items.is_empty() {
+        return Ok(Vec::new());
+    }
+    let sql = "SELECT i.id, shared.calendar_take(i.id, $1, i.seen, i.uid, i.href, i.etag, i.base, i.ours, i.sent, i.reread,
+                      i.trust, i.repeats, i.since, i.until, i.instances) AS taken
+               FROM unnest($2::uuid[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::bytea[], $8::bytea[], $9::bytea[],
+                           $10::boolean[], $11::text[], $12::boolean[], $13::timestamptz[], $14::timestamptz[], $15::jsonb[])
+                    AS i (id, seen, uid, href, etag, base, ours, sent, reread, trust, repeats, since, until, instances)";
+    fn column<'i, T>(items: &'i [(&'i Item, Beside)], of: impl Fn(&'i Item, &'i Beside) -> T) -> Vec<T> {
+        items.iter().map(|(item, beside)| of(item, beside)).collect()
+    }
     let params: store::Params<'_> = &[
-        &item.id,
         &source,
-        &seen,
-        &item.uid,
-        &item.href,
-        &item.etag,
-        &item.base,
-        &item.ours,
-        &item.sent,
-        &item.reread,
-        &beside.trust,
-        &beside.repeats,
-        &beside.window.0,
-        &beside.window.1,
-        &beside.instances,
+        &column(items, |item, _| item.id),
+        &column(items, |item, _| i64::try_from(item.revision).unwrap_or(i64::MAX)),
+        &column(items, |item, _| item.uid.as_deref()),
+        &column(items, |item, _| item.href.as_deref()),
+        &column(items, |item, _| item.etag.as_deref()),
+        &column(items, |item, _| item.base.as_deref()),
+        &column(items, |item, _| item.ours.as_deref()),
+        &column(items, |item, _| item.sent.as_deref()),
+        &column(items, |item, _| item.reread),
+        &column(items, |_, beside| beside.trust),
+        &column(items, |_, beside| beside.repeats),
+        &column(items, |_, beside| beside.window.0),
+        &column(items, |_, beside| beside.window.1),
+        &column(items, |_, beside| &beside.instances),
     ];
-    Ok(tx.query_opt(sql, params).await?.is_some_and(|row| row.get(0)))
+    let rows = tx.query(sql, params).await?;
+    Ok(rows.iter().filter(|row| !row.get::<_, bool>("taken")).map(|row| row.get("id")).collect())
 }
 
 /// `false`: the item has another revision by now, and nothing was done.
