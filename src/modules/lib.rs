@@ -25,6 +25,7 @@ mod log;
 mod mcp_servers;
 pub mod memory;
 mod memory_calls;
+mod notice;
 mod opening;
 mod order;
 mod own_sessions;

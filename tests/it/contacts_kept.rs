@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use crate::contacts::{BOOK, Radicale, add, card, people, sync, with_book};
-use crate::support::Household;
+use crate::support::{Household, eventually};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_address_book_that_is_suddenly_empty_archives_nobody_until_it_is_believed() {
@@ -46,6 +46,15 @@ async fn an_address_book_that_is_suddenly_empty_archives_nobody_until_it_is_beli
     let (code, out, err) = household.cli(&["contacts", "sync", "--butler", "general"]);
     assert!(code != 0 && format!("{out}{err}").contains(command), "{out}{err}");
     assert!(daemon.butler("general").await.to_string().contains(command));
+    // The owner is told without looking, once.
+    eventually("the owner is told", || async {
+        let sql = "SELECT message FROM shared.outbox WHERE kind = 'notice' AND message LIKE '%is not synced%'";
+        let rows = household.owner().await.query(sql, &[]).await.expect("notices");
+        let told: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+        let one = told.len() == 1 && told[0].contains(command) && told[0].contains(missing);
+        if one { Ok(()) } else { Err(format!("{told:?}")) }
+    })
+    .await;
     assert_eq!(people(&daemon).await, known);
     // That command: whom the address book alone knew is archived, and what the house knows goes there.
     let words: Vec<&str> = command.split(' ').skip(1).collect();

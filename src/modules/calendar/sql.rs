@@ -163,7 +163,7 @@ pub(super) async fn all_listed(
 ) -> Result<Vec<Row>, StoreError> {
     let sql = "SELECT i.event, i.starts_at, i.ends_at, i.shown, i.trust, s.name FROM shared.calendar_instances i
                JOIN shared.calendar_sources s ON (s.tenant_id, s.id) = (i.tenant_id, i.source)
-               WHERE i.tenant_id = shared.tenant() AND (i.starts_at >= $4 AND i.starts_at < $3 OR i.long AND i.starts_at < $3)
+               WHERE i.tenant_id = shared.tenant() AND i.starts_at < $3 AND (i.starts_at >= $4 OR i.long)
                  AND (i.ends_at > $2 OR i.starts_at = i.ends_at AND i.starts_at >= $2)
                  AND i.source IN (SELECT r.source FROM shared.calendar_readers r
                                   WHERE r.tenant_id = shared.tenant() AND r.butler = ANY ($1))
@@ -204,22 +204,42 @@ pub(super) async fn sources(call: &ToolCall) -> Result<Vec<SourceRow>, ToolError
     Ok(call.query(sql, &[]).await?.iter().map(of).collect())
 }
 
-/// What takes place in a window, by its start.
+/// Instances in a window, as a table `i`: an index has those of a month by their start, and another the few that are longer.
+/// `$1` are the calendars, `$2` and `$3` the window, and `$4` a month before it.
+macro_rules! instances {
+    ($also:literal) => {
+        concat!(
+            "(SELECT * FROM shared.calendar_instances i WHERE i.source = ANY ($1) AND NOT i.long
+                AND i.starts_at >= $4 AND i.starts_at < $3 AND ",
+            $also,
+            " UNION ALL
+              SELECT * FROM shared.calendar_instances i WHERE i.source = ANY ($1) AND i.long AND i.starts_at < $3 AND ",
+            $also,
+            ") i"
+        )
+    };
+}
+
+/// What takes place in a window in these calendars, by its start.
 pub(super) async fn listed(
     call: &ToolCall,
-    sources: &[Uuid],
+    sources: &[SourceRow],
     window: (Timestamp, Timestamp),
     limit: i64,
 ) -> Result<Vec<Value>, ToolError> {
-    let sql = "SELECT i.event, i.shown, s.name FROM shared.calendar_instances i JOIN shared.calendar_sources s ON s.id = i.source
-               WHERE i.source = ANY ($1) AND (i.starts_at >= $4 AND i.starts_at < $3 OR i.long AND i.starts_at < $3)
-                 AND (i.ends_at > $2 OR i.starts_at = i.ends_at AND i.starts_at >= $2)
-               ORDER BY i.starts_at, i.ends_at, i.event LIMIT $5";
-    let rows = call.query(sql, &[&sources, &window.0, &window.1, &month_before(window.0), &limit]).await?;
+    const SQL: &str = concat!(
+        "SELECT i.event, i.shown, i.source FROM ",
+        instances!("(i.ends_at > $2 OR i.starts_at = i.ends_at AND i.starts_at >= $2)"),
+        " ORDER BY i.starts_at, i.ends_at, i.event LIMIT $5"
+    );
+    let ids: Vec<Uuid> = sources.iter().map(|source| source.id).collect();
+    let rows = call.query(SQL, &[&ids, &window.0, &window.1, &month_before(window.0), &limit]).await?;
     let of = |row: &Row| {
         let mut shown: Value = row.get("shown");
+        let source: Uuid = row.get("source");
+        let name = sources.iter().find(|one| one.id == source).map(|one| one.name.clone());
         shown["event_id"] = Value::String(row.get::<_, Uuid>("event").to_string());
-        shown["calendar_id"] = Value::String(row.get("name"));
+        shown["calendar_id"] = name.map_or(Value::Null, Value::String);
         shown
     };
     Ok(rows.iter().map(of).collect())
@@ -234,10 +254,12 @@ pub(super) async fn busy(
     sources: &[Uuid],
     window: (Timestamp, Timestamp),
 ) -> Result<Vec<BusyRow>, ToolError> {
-    let sql = "SELECT i.event, i.starts_at, i.ends_at, i.away, i.shown FROM shared.calendar_instances i
-               WHERE i.source = ANY ($1) AND i.busy AND (i.starts_at >= $4 AND i.starts_at < $3 OR i.long AND i.starts_at < $3) AND i.ends_at > $2
-               ORDER BY i.starts_at LIMIT $5";
-    let rows = call.query(sql, &[&sources, &window.0, &window.1, &month_before(window.0), &(MOST_BUSY + 1)]).await?;
+    const SQL: &str = concat!(
+        "SELECT i.event, i.starts_at, i.ends_at, i.away, i.shown FROM ",
+        instances!("i.busy AND i.ends_at > $2"),
+        " ORDER BY i.starts_at LIMIT $5"
+    );
+    let rows = call.query(SQL, &[&sources, &window.0, &window.1, &month_before(window.0), &(MOST_BUSY + 1)]).await?;
     if rows.len() as i64 > MOST_BUSY {
         let why = format!("More than {MOST_BUSY} events take time in this window. Ask for a shorter one.");
         return Err(ToolError::refused("too_many", why));

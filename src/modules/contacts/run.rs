@@ -10,6 +10,7 @@ use super::error::BookError;
 use super::source::{Outcome, Source};
 use super::{sql, work};
 use crate::background::{Background, TaskError};
+use crate::notice::tell_owner;
 use base::Backoff;
 use dav::sync::{Options, Report, SyncError, sync};
 use store::StoreError;
@@ -57,7 +58,7 @@ pub(super) async fn run(source: &Source, mode: Mode) -> Result<Outcome, StoreErr
         Outcome::Owner(why) => ("owner", Some(why.as_str()), None),
         Outcome::Elsewhere => return Ok(ran),
     };
-    source.live.note(error.map(|why| format!("{}: {why}", source.account)));
+    source.cx.live.note(error.map(|why| format!("{}: {why}", source.account)));
     if let Some(why) = error {
         tracing::warn!(account = source.account, why, "an address book can't be synced");
     }
@@ -124,6 +125,10 @@ impl Background for Source {
                 () = stop.cancelled() => return Ok(()),
                 ran = run(self, Mode::Incremental) => ran.map_err(|e| TaskError(e.to_string()))?,
             };
+            if let Outcome::Owner(why) = &ran {
+                let text = format!("The address book of {} is not synced: {why}", self.account);
+                tell_owner(&self.cx, &format!("contacts:{}", self.account), &text).await;
+            }
             let pause = match ran {
                 Outcome::Later(_) => backoff.next_delay(),
                 _ => {

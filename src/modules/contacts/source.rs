@@ -14,7 +14,6 @@ use super::settings::{Provider, Settings};
 use super::sql;
 use crate::contract::{AccountTrial, ModuleContext, ModuleError};
 use crate::grant::{GrantKeeper, given_by};
-use crate::live::Live;
 use base::{ButlerName, Secret, TenantId};
 use config::SyncedContacts;
 use dav::Credentials;
@@ -50,7 +49,7 @@ pub(super) struct Source {
     pub believed: &'static str,
     /// Who the owner is, by the settings.
     pub owner: Vec<Id>,
-    pub live: Live,
+    pub cx: ModuleContext,
     /// One run at a time.
     pub one: Mutex<()>,
     pub wake: Notify,
@@ -99,7 +98,7 @@ impl Source {
             account,
             believed,
             owner,
-            live: cx.live.clone(),
+            cx: cx.clone(),
             one: Mutex::default(),
             wake: Notify::new(),
         })

@@ -10,6 +10,7 @@ mod trust;
 
 use std::sync::Arc;
 use std::sync::OnceLock;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -22,9 +23,9 @@ use super::book::Book;
 use super::provider::{CalendarProvider, ProviderError, choose};
 use crate::background::{Background, TaskError};
 use crate::contract::ModuleContext;
-use base::{ButlerName, Priority, TenantId, Trust, crash};
+use crate::notice::tell_owner;
+use base::{ButlerName, TenantId, crash};
 use dav::sync::{Options, Report};
-use outbox::{BUTLERD, OwnerNote};
 pub(super) use rows::Rows;
 use sql::{Claimed, Claimer, Settled};
 use store::{Lease, StoreError, lease_seconds, renew_every};
@@ -100,7 +101,9 @@ impl CalendarSync {
             };
             sql::settle(&mut self.lease().await?, &end).await?;
             if let Some(why) = outcome.error.as_deref().filter(|_| outcome.owners) {
-                self.tell_owner(&claimed.name, why).await;
+                let text =
+                    format!("The calendar `{}` does not follow {}: {why}", claimed.name, self.provider.account());
+                tell_owner(&self.cx, &format!("calendar:{}", claimed.name), &text).await;
             }
         }
         self.show(&sources).await
@@ -184,6 +187,7 @@ impl CalendarSync {
             book: self.book.clone(),
             source: claimed.source,
             claim: claimed.claim,
+            first: AtomicBool::new(claimed.first),
             writers: Writers { own: self.own_addresses.clone(), private, vouched: self.provider.vouches() },
         };
         let options = Options { read_only, believe_mass_deletion: claimed.accept_deletions };
@@ -200,27 +204,6 @@ impl CalendarSync {
         let wrong: Vec<String> = wrong.collect();
         self.cx.live.note((!wrong.is_empty()).then(|| wrong.join("; ")));
         Ok(())
-    }
-
-    /// Once a day for each reason.
-    async fn tell_owner(&self, calendar: &str, why: &str) {
-        let tenant = TenantId::owner();
-        let day = self.cx.clock.now().to_zoned(self.cx.store.time_zone().clone()).date();
-        let note = OwnerNote {
-            tenant: &tenant,
-            origin: BUTLERD,
-            key: &format!("calendar:{calendar}:{day}:{why}"),
-            subject: Some("butlerd needs a hand"),
-            text: &format!("The calendar `{calendar}` does not follow {}: {why}", self.provider.account()),
-            priority: Priority::High,
-            trust: Trust::System,
-            notice: true,
-            channel: None,
-            asks: &[],
-        };
-        if let Err(e) = self.cx.outbox.tell_owner_all(&tenant, &[note]).await {
-            tracing::warn!(calendar, error = %e, "the owner can't be told of it yet");
-        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::json;
 use uuid::Uuid;
@@ -14,6 +15,9 @@ use base::{TenantId, Trust, crash};
 use calendar::Object;
 use dav::sync::{Item, LocalStore, Write};
 use store::{Lease, StoreError};
+
+/// More items than this come at once into a calendar of many.
+const FEW: usize = 20;
 
 /// Why a calendar's rows were not read or written.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +34,8 @@ pub(in super::super) struct Rows {
     pub source: Uuid,
     pub claim: Uuid,
     pub writers: Writers,
+    /// Nothing of it was ever written, so the database knows nothing of its size.
+    pub first: AtomicBool,
 }
 
 impl Rows {
@@ -132,6 +138,9 @@ impl LocalStore for Rows {
         crash::point("calendar.writing");
         tx.commit().await.map_err(failed())?;
         crash::point("calendar.written");
+        if saved.len() > FEW && self.first.swap(false, Ordering::Relaxed) {
+            sql::count(&mut lease).await?;
+        }
         Ok(refused)
     }
 }

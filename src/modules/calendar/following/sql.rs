@@ -17,6 +17,8 @@ pub(super) struct Claimed {
     pub read_only: bool,
     pub failures: i32,
     pub accept_deletions: bool,
+    /// It was never synced.
+    pub first: bool,
     pub claim: Uuid,
 }
 
@@ -72,11 +74,11 @@ pub(super) async fn claim(
                 -- Due until it is settled, whatever becomes of this run.
                 due_at = least(c.due_at, shared.clock()), tried_at = shared.clock()
             FROM due WHERE c.tenant_id = shared.tenant() AND c.source = due.source
-            RETURNING c.source, c.failures, c.accept_deletions),
+            RETURNING c.source, c.failures, c.accept_deletions, c.synced_at IS NULL AS first),
         seen AS (
             UPDATE shared.calendar_items i SET fresh = false FROM taken
             WHERE i.tenant_id = shared.tenant() AND i.source = taken.source AND i.fresh)
-        SELECT s.id, s.name, s.place, s.read_only, t.failures, t.accept_deletions
+        SELECT s.id, s.name, s.place, s.read_only, t.failures, t.accept_deletions, t.first
         FROM taken t JOIN shared.calendar_sources s ON s.tenant_id = shared.tenant() AND s.id = t.source";
     let row = lease.query_opt(sql, &[&sources, &who.node, &who.run, &claim, &who.seconds]).await;
     let row = row.map_err(StoreError::query("claiming a calendar's sync"))?;
@@ -87,6 +89,7 @@ pub(super) async fn claim(
         read_only: row.get("read_only"),
         failures: row.get("failures"),
         accept_deletions: row.get("accept_deletions"),
+        first: row.get("first"),
         claim,
     }))
 }
@@ -263,6 +266,13 @@ pub(super) async fn take(
 pub(super) async fn forget(tx: &mut Tx<'_>, id: Uuid, revision: u64) -> Result<bool, tokio_postgres::Error> {
     let seen = i64::try_from(revision).unwrap_or(i64::MAX);
     Ok(tx.query_opt("SELECT shared.calendar_forget($1, $2)", &[&id, &seen]).await?.is_some_and(|row| row.get(0)))
+}
+
+/// Has the database count what is in the tables. Until it has, it takes each to be all but empty, and reads all of a calendar
+/// to find one event of it; by itself it counts once a minute.
+pub(super) async fn count(lease: &mut Lease) -> Result<(), StoreError> {
+    let sql = "ANALYZE shared.calendar_items, shared.calendar_events, shared.calendar_instances";
+    lease.execute(sql, &[]).await.map(drop).map_err(StoreError::query("counting a calendar's items"))
 }
 
 /// Puts a conflict on record, believed no more than its item.
