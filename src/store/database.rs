@@ -153,12 +153,11 @@ impl Database {
         }
     }
 
-    /// Applies `chains` to the butler's schema and grants its role what it needs there. Returns the number of files.
-    pub async fn migrate(&self, butler: &ButlerName, schema: &str, chains: &[&Chain]) -> Result<usize, StoreError> {
+    /// Applies `chains` to the butler's schema and grants its role what it needs there.
+    pub async fn migrate(&self, butler: &ButlerName, schema: &str, chains: &[&Chain]) -> Result<(), StoreError> {
         let mut lease = self.owner.unscoped().await?;
         let roster = RosterOwner::new(butler, schema, &self.options.owner, &self.options.master_key);
-        let applied = migrate::run(lease.raw(), schema, chains, Some(&roster)).await?;
-        Ok(applied)
+        Ok(migrate::run(lease.raw(), schema, chains, Some(&roster)).await?)
     }
 
     /// A connection of the owner role that speaks for `tenant`: for the daemon's own tables in `shared`.

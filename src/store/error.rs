@@ -46,6 +46,11 @@ impl StoreError {
         logging_in || matches!(self, StoreError::RoleChanged)
     }
 
+    /// Whether the server ended this transaction for another that it stood in the way of: the same may go well again.
+    pub fn is_deadlock(&self) -> bool {
+        self.db().is_some_and(|db| *db.code() == SqlState::T_R_DEADLOCK_DETECTED)
+    }
+
     /// Whether the statement can't have been begun, so that nothing was changed.
     pub fn before_any_change(&self) -> bool {
         matches!(self, StoreError::Unreachable(_) | StoreError::PoolTimeout(_))
@@ -123,6 +128,15 @@ pub enum MigrationError {
         #[source]
         source: tokio_postgres::Error,
     },
+}
+
+impl MigrationError {
+    /// As [`StoreError::is_deadlock`].
+    pub(crate) fn is_deadlock(&self) -> bool {
+        use MigrationError::{Failed, History};
+        let (Failed { source, .. } | History { source, .. }) = self else { return false };
+        source.code() == Some(&SqlState::T_R_DEADLOCK_DETECTED)
+    }
 }
 
 fn line_suffix(line: &Option<usize>) -> String {

@@ -21,6 +21,9 @@ use base::text::hex;
 
 static SHIPPED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../sql");
 
+/// So often a file is tried that loses deadlocks.
+const DEADLOCK_TRIES: usize = 5;
+
 /// One file of a chain: `NNN_name.sql`.
 #[derive(Debug, Clone)]
 pub struct Migration {
@@ -186,7 +189,7 @@ pub(super) async fn ensure_history(client: &impl GenericClient, schema: &str) ->
         .await
 }
 
-/// Applies what `schema` lacks of `chains`, in order. Returns how many files were applied.
+/// Applies what `schema` lacks of `chains`, in order.
 ///
 /// `client` is a connection of the daemon's role that nothing else uses meanwhile; its search_path is only set inside
 /// transactions. Every file runs in one transaction with its history row and the grants of what the file brought; a
@@ -196,29 +199,28 @@ pub(super) async fn run(
     schema: &str,
     chains: &[&Chain],
     roster: Option<&RosterOwner>,
-) -> Result<usize, MigrationError> {
+) -> Result<(), MigrationError> {
     let history = |source| MigrationError::History { schema: schema.to_owned(), source };
     let known =
         client.query_one(sql::TABLE_EXISTS, &[&format!("\"{schema}\".schema_migrations")]).await.map_err(history)?;
     if !known.get::<_, bool>("found") {
         ensure_history(client, schema).await.map_err(history)?;
     }
-    let mut applied_now = 0;
     for chain in chains {
         if !pending(client, schema, chain).await?.is_empty() {
             // One runner at a time for a schema's chain; a second one finds the work done.
             let lock = format!("{schema}.{}", chain.name);
             client.execute(sql::LOCK, &[&lock]).await.map_err(history)?;
-            let result = apply(client, schema, chain, roster).await;
+            let result = apply_through(client, schema, chain, roster).await;
             client.execute(sql::UNLOCK, &[&lock]).await.map_err(history)?;
-            applied_now += result?;
+            result?;
         }
         if let Some(roster) = roster.filter(|_| !chain.is_shipped()) {
             // Nothing that a file set or made is in the way of this look.
             refuse_stored(client, chain, roster).await?;
         }
     }
-    Ok(applied_now)
+    Ok(())
 }
 
 /// Refuses what the files of a roster have left in a schema and may not stay.
@@ -265,16 +267,34 @@ async fn pending(client: &Client, schema: &str, chain: &Chain) -> Result<Vec<Mig
     Ok(chain.migrations.iter().filter(|m| !done.contains(&m.version)).cloned().collect())
 }
 
+/// As [`apply`], and again where a file lost a deadlock: whoever reads several tables of the schema meanwhile locks them
+/// in an order of his own. Nothing of the file was kept, so that it runs as if for the first time.
+async fn apply_through(
+    client: &mut Client,
+    schema: &str,
+    chain: &Chain,
+    roster: Option<&RosterOwner>,
+) -> Result<(), MigrationError> {
+    for _ in 1..DEADLOCK_TRIES {
+        match apply(client, schema, chain, roster).await {
+            Err(e) if e.is_deadlock() => {
+                tracing::info!(schema, error = %e, "a migration lost a deadlock and runs again")
+            }
+            ended => return ended,
+        }
+    }
+    apply(client, schema, chain, roster).await
+}
+
 async fn apply(
     client: &mut Client,
     schema: &str,
     chain: &Chain,
     roster: Option<&RosterOwner>,
-) -> Result<usize, MigrationError> {
+) -> Result<(), MigrationError> {
     let todo = pending(client, schema, chain).await?;
     if let Some(roster) = roster.filter(|_| !chain.is_shipped()) {
-        roster.apply(client, chain, &todo).await?;
-        return Ok(todo.len());
+        return roster.apply(client, chain, &todo).await;
     }
     let afterwards = roster.map(RosterOwner::grants).unwrap_or_default();
     for m in &todo {
@@ -288,11 +308,7 @@ async fn apply(
         tx.batch_execute(&format!("SET LOCAL search_path = {}", search_path(schema))).await.map_err(failed)?;
         if let Err(source) = tx.batch_execute(&m.sql).await {
             tx.rollback().await.map_err(failed)?;
-            let line = match error_line(&m.sql, &source) {
-                Some(line) => Some(line),
-                None => failing_line(client, schema, &m.sql).await,
-            };
-            return Err(MigrationError::Failed { file: m.file.clone(), line, source });
+            return Err(broken(client, schema, m, source).await);
         }
         refuse_without_tenant(&tx, schema, m).await?;
         tx.batch_execute(&afterwards).await.map_err(failed)?;
@@ -314,7 +330,7 @@ async fn apply(
         base::crash::point("migration.after_commit");
         tracing::debug!(schema, chain = chain.name, version = m.version, name = m.name, "migration applied");
     }
-    Ok(todo.len())
+    Ok(())
 }
 
 impl RosterOwner {
@@ -353,11 +369,7 @@ impl RosterOwner {
         tx.batch_execute(&format!("SET LOCAL search_path = {}", search_path(&self.schema))).await.map_err(failed)?;
         if let Err(source) = tx.batch_execute(&m.sql).await {
             tx.rollback().await.map_err(failed)?;
-            let line = match error_line(&m.sql, &source) {
-                Some(line) => Some(line),
-                None => failing_line(client, &self.schema, &m.sql).await,
-            };
-            return Err(MigrationError::Failed { file: m.file.clone(), line, source });
+            return Err(broken(client, &self.schema, m, source).await);
         }
         self.finish(&tx, m, taken).await?;
         tx.commit().await.map_err(failed)
@@ -375,6 +387,20 @@ impl RosterOwner {
         tx.execute(sql::END_FILE, &[]).await.map_err(failed)?;
         Ok(())
     }
+}
+
+/// What broke a file, with its line.
+async fn broken(client: &mut Client, schema: &str, m: &Migration, source: tokio_postgres::Error) -> MigrationError {
+    let mut e = MigrationError::Failed { file: m.file.clone(), line: error_line(&m.sql, &source), source };
+    if let MigrationError::Failed { line: None, .. } = e
+        && !e.is_deadlock()
+    {
+        let found = failing_line(client, schema, &m.sql).await;
+        if let MigrationError::Failed { line, .. } = &mut e {
+            *line = found;
+        }
+    }
+    e
 }
 
 /// Where the statement begins that fails, when the server does not say where: they are tried one by one, and nothing is

@@ -325,6 +325,46 @@ async fn sql_that_no_database_takes_keeps_the_running_butler() {
     assert_eq!(mcp(&daemon, "garden").await.ok("plant_list", json!({})).await, json!([{"name": "sage"}]));
 }
 
+/// Waits until so many statements wait for a lock on the garden's plants.
+async fn queued_at_plants(client: &tokio_postgres::Client, many: i64) {
+    let sql = "SELECT count(*) FROM pg_locks WHERE relation = 'garden.plants'::regclass AND NOT granted";
+    eventually("statements wait for the plants", || async {
+        let found: i64 = client.query_one(sql, &[]).await.expect("the locks").get(0);
+        if found == many { Ok(()) } else { Err(found.to_string()) }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_migration_that_loses_a_deadlock_runs_again() {
+    let household = with_garden(Household::new()).write(
+        "garden/migrations/002_pots.sql",
+        "CREATE TABLE pots (name text NOT NULL);\nSELECT shared.tenant_table('pots');\n",
+    );
+    let daemon = household.start().await;
+    let (watcher, first, reader) = (household.owner().await, household.owner().await, household.owner().await);
+    // One reads the plants; another has read the pots, and comes to the plants after the migration has come there. The
+    // server's look for deadlocks ends the migration, because the reader has never asked for one.
+    first.batch_execute("BEGIN; SELECT FROM garden.plants").await.expect("read");
+    reader.batch_execute("SET deadlock_timeout = '1h'; BEGIN; SELECT FROM garden.pots").await.expect("read");
+    let household = household.write(
+        "garden/migrations/003_wide.sql",
+        "ALTER TABLE plants ADD COLUMN bed text;\nALTER TABLE pots ADD COLUMN bed text;\n",
+    );
+    let reloading = tokio::spawn(async move { (reload(&household).await, household) });
+    queued_at_plants(&watcher, 1).await;
+    let reading = tokio::spawn(async move { reader.batch_execute("SELECT FROM garden.plants; COMMIT").await });
+    queued_at_plants(&watcher, 2).await;
+    first.batch_execute("COMMIT").await.expect("the first is done");
+    reading.await.expect("a task").expect("the reader has read both");
+    let ((code, done), _household) = reloading.await.expect("a task");
+    assert_eq!((code, of(&done, "garden")["state"].as_str()), (0, Some("up")), "{done}");
+    daemon.logged(&["a migration lost a deadlock and runs again", "003_wide.sql"], 1).await;
+    let sql = "SELECT count(*) FROM information_schema.columns WHERE table_schema = 'garden' AND column_name = 'bed'";
+    let found: i64 = watcher.query_one(sql, &[]).await.expect("the columns").get(0);
+    assert_eq!(found, 2);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stop_ends_a_reload_and_a_port_is_handed_on() {
     let model = model(json!([{"when": "forever", "steps": [{"hang": true}]}])).await;

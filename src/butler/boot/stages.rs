@@ -399,7 +399,7 @@ async fn butler_migrations(
 ) -> Result<(), store::StoreError> {
     let name = config.name.as_str();
     let result = match Chain::from_dir(name, &config.dir.join("migrations")) {
-        Ok(chain) => services.db.migrate(&config.name, &config.db.schema, &[&chain]).await.map(|_| ()),
+        Ok(chain) => services.db.migrate(&config.name, &config.db.schema, &[&chain]).await,
         Err(e) => Err(e.into()),
     };
     match result {

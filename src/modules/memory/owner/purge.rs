@@ -27,7 +27,7 @@ pub(super) async fn memory_purge(call: ToolCall, with: With) -> Result<Value, To
             return Err(ToolError::Internal(format!("the purge can't be written down in the data directory: {e}")));
         }
         if let Err(WriteError::Store(e)) = &done
-            && e.db().is_some_and(|db| db.code().code() == "40P01")
+            && e.is_deadlock()
             && attempt < TRIES
         {
             let _ = tx.rollback().await;
