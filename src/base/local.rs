@@ -100,8 +100,12 @@ impl LocalConnection {
     }
 }
 
-/// Where a client looks for a socket: what the environment variable `named` says (then only that), that of a daemon with
-/// this data directory if one is given, the runtime directory's, `/run/butlerd`, the usual data directory's.
+/// The data directory of the system's daemon, whose sockets are in `/run/butlerd`.
+pub const SYSTEM_DATA_DIR: &str = "/var/lib/butlerd";
+
+/// Where a client looks for a socket: what the environment variable `named` says; else what may be that of the daemon with
+/// this data directory, if one is given; else the runtime directory's, `/run/butlerd`, the usual data directory's. Whoever
+/// means one daemon never reaches another.
 pub fn candidates(named: &str, socket: &str, data_dir: Option<&Path>) -> Vec<PathBuf> {
     candidates_of(named, socket, data_dir, |name| std::env::var_os(name))
 }
@@ -118,11 +122,15 @@ pub fn candidates_of(
         return vec![path];
     }
     let data_home = variable("XDG_DATA_HOME").or_else(|| Some(variable("HOME")?.join(".local/share")));
+    let own = data_home.map(|directory| directory.join("butlerd"));
+    let is_named = |usual: &Path| data_dir.is_none_or(|directory| directory == usual);
+    // A daemon that has a runtime directory has its sockets there: the system's, and one of the user's own.
+    let runtime = own.as_deref().filter(|own| is_named(own)).and_then(|_| variable("XDG_RUNTIME_DIR"));
     let directories = [
         data_dir.map(|directory| directory.join("run")),
-        variable("XDG_RUNTIME_DIR").map(|directory| directory.join("butlerd")),
-        Some(PathBuf::from("/run/butlerd")),
-        data_home.map(|directory| directory.join("butlerd/run")),
+        runtime.map(|directory| directory.join("butlerd")),
+        is_named(Path::new(SYSTEM_DATA_DIR)).then(|| PathBuf::from("/run/butlerd")),
+        own.filter(|own| is_named(own)).map(|directory| directory.join("run")),
     ];
     let mut paths: Vec<PathBuf> = Vec::new();
     for path in directories.into_iter().flatten().map(|directory| directory.join(socket)) {

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::problem::{FAILED, Problem, UNREACHABLE, USAGE};
-use super::{Outcome, Place};
+use super::problem::{FAILED, Problem, UNREACHABLE, USAGE, refused};
+use super::{Outcome, Place, text};
 use base::local::ConnectionError;
 use config::load_config;
 
@@ -35,15 +35,21 @@ pub fn named_socket(
     candidates: impl FnOnce(Option<&Path>) -> Vec<PathBuf>,
 ) -> Option<PathBuf> {
     let named = variable(socket_variable).map(PathBuf::from);
-    let socket = named.or_else(|| candidates(Some(data_dir?)).into_iter().next());
+    let socket = named.or_else(|| first_there(candidates(Some(data_dir?))));
     socket.map(|path| std::path::absolute(&path).unwrap_or(path))
 }
 
-/// An error as a sentence of its own.
+/// Of the places where a client looks for a socket, the first where there is one; as long as there is none, the first.
+pub fn first_there(candidates: Vec<PathBuf>) -> Option<PathBuf> {
+    let there = candidates.iter().position(|path| path.exists());
+    candidates.into_iter().nth(there.unwrap_or_default())
+}
+
+/// An error as a sentence of its own. A file name at its beginning stays as it is.
 pub fn sentence(error: &dyn std::fmt::Display) -> String {
-    let text = format!("{}.", error.to_string().trim_end_matches('.'));
+    let said = format!("{}.", error.to_string().trim_end_matches('.'));
     // The program's name is written small.
-    if text.starts_with("butlerd") { text } else { base::text::capital(&text) }
+    if said.starts_with("butlerd") { said } else { text::sentence(&said) }
 }
 
 /// The process's exit code, a stable name, and what to do next; empty where the sentence says it. `away` is what to do
@@ -63,10 +69,7 @@ pub fn meaning<'a>(error: &'a ConnectionError, away: &'a str) -> (i32, &'a str, 
              more.",
         ),
         ConnectionError::Foreign(_) => (FAILED, "foreign_answer", "Run the same version of butlerd as the daemon."),
-        ConnectionError::Refused(refusal) => {
-            let exit = if refusal.code == "invalid_arguments" { USAGE } else { FAILED };
-            (exit, refusal.code.as_str(), "")
-        }
+        ConnectionError::Refused(refusal) => (refused(&refusal.code), refusal.code.as_str(), ""),
     }
 }
 
@@ -77,4 +80,34 @@ pub fn usage(place: &Place, line: &str) -> Outcome {
     }
     place.out.aside(line);
     Ok(USAGE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_socket_that_is_there_is_the_one_that_is_meant() {
+        let dir = tempfile::tempdir().unwrap();
+        let [one, other] = ["run", "runtime"].map(|name| dir.path().join(name));
+        let all = || vec![one.clone(), other.clone()];
+        assert_eq!(first_there(all()).as_ref(), Some(&one));
+        std::fs::write(&other, "").unwrap();
+        assert_eq!(first_there(all()).as_ref(), Some(&other));
+        assert_eq!(first_there(Vec::new()), None);
+    }
+
+    #[test]
+    fn a_sentence_begins_with_a_capital_or_with_the_name_of_a_file() {
+        for (error, want) in [
+            ("the range has a gap", "The range has a gap."),
+            ("no memory begins with 12.", "No memory begins with 12."),
+            ("core.md would have 3073 bytes", "core.md would have 3073 bytes."),
+            ("sessions/today.md lost a line", "sessions/today.md lost a line."),
+            ("/home/ada/work has none of the files of a memory", "/home/ada/work has none of the files of a memory."),
+            ("butlerd does not answer", "butlerd does not answer."),
+        ] {
+            assert_eq!(sentence(&error), want);
+        }
+    }
 }

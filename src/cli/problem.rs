@@ -105,14 +105,16 @@ impl From<ClientError> for Problem {
                 "The daemon may be starting or stopping just now; try again, or restart it.",
             ),
             ClientError::Unreachable { .. } => (UNREACHABLE, "unreachable", "Read its log; if it hangs, restart it."),
-            ClientError::Refused(failure) => {
-                let exit = if failure.code == "invalid_arguments" { USAGE } else { FAILED };
-                (exit, failure.code.as_str(), next_after(&failure.code))
-            }
+            ClientError::Refused(failure) => (refused(&failure.code), failure.code.as_str(), next_after(&failure.code)),
             ClientError::Foreign { .. } => (FAILED, "foreign_answer", "Run the same version of butlerd as the daemon."),
         };
         Self::new(exit, code, message, next)
     }
+}
+
+/// The exit code of a refusal with this code: some say that what was typed makes no sense.
+pub fn refused(code: &str) -> i32 {
+    if ["invalid_arguments", "invalid_cron"].contains(&code) { USAGE } else { FAILED }
 }
 
 /// What helps after a refusal whose own sentence does not say it.
@@ -143,6 +145,7 @@ mod tests {
             (unreachable, UNREACHABLE),
             (ClientError::Refused(Failure::new("forbidden", "No.")), FAILED),
             (ClientError::Refused(Failure::new("invalid_arguments", "No.")), USAGE),
+            (ClientError::Refused(Failure::new("invalid_cron", "No.")), USAGE),
         ] {
             let problem = Problem::from(error);
             assert_eq!(problem.exit, exit, "{problem:?}");

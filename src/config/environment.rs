@@ -82,7 +82,7 @@ impl Environment {
             return Some(first.into());
         }
         if self.root {
-            return Some("/var/lib/butlerd".into());
+            return Some(base::local::SYSTEM_DATA_DIR.into());
         }
         if let Some(data) = absolute("XDG_DATA_HOME") {
             return Some(data.join("butlerd"));

@@ -145,10 +145,14 @@ fn the_socket_is_looked_for_in_this_order() {
         base::local::candidates_of(SOCKET_VARIABLE, SOCKET, data_dir, set)
     };
     let paths = |paths: &[&str]| paths.iter().map(PathBuf::from).collect::<Vec<_>>();
-    let all = ["/data/run/project.sock", "/run/user/7/butlerd/project.sock", "/run/butlerd/project.sock"];
-    let home = "/home/ada/.local/share/butlerd/run/project.sock";
-    assert_eq!(looked(Some(Path::new("/data")), &set), paths(&[all[0], all[1], all[2], home]));
-    assert_eq!(looked(Some(Path::new("/home/ada/.local/share/butlerd")), &set), paths(&[home, all[1], all[2]]));
+    let of = |dir: &str| PathBuf::from(dir).join("project.sock");
+    let home = of("/home/ada/.local/share/butlerd/run");
+    let own = [of("/run/user/7/butlerd"), of("/run/butlerd"), home.clone()];
+    assert_eq!(looked(None, &set), own);
+    // One daemon is meant: never another one's.
+    assert_eq!(looked(Some(Path::new("/data")), &set), paths(&["/data/run/project.sock"]));
+    assert_eq!(looked(Some(Path::new("/home/ada/.local/share/butlerd")), &set), [home, own[0].clone()]);
+    assert_eq!(looked(Some(Path::new("/var/lib/butlerd")), &set), [of("/var/lib/butlerd/run"), of("/run/butlerd")]);
     assert_eq!(looked(None, &|_| None), paths(&["/run/butlerd/project.sock"]));
     let named = |name: &str| (name == SOCKET_VARIABLE).then(|| "/x".into());
     assert_eq!(looked(Some(Path::new("/data")), &named), paths(&["/x"]));
