@@ -168,6 +168,59 @@ async fn an_event_that_overlaps_another_is_answered_by_the_policy() {
     assert_eq!(strict.ok("calendar_create_event", loud).await["code"], "conflict");
 }
 
+/// What a stranger put into a calendar is in nobody's way but where it overlaps, and its words reach nothing else.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_strangers_event_nearby_changes_nothing_of_the_owners() {
+    let (household, _daemon, butler) = started("").await;
+    let add = |title: &str, at: &str| json!({"title": title, "start_at": at});
+    let own = butler.ok("calendar_create_event", add("Bread", "2027-03-10T09:00")).await["event_id"].clone();
+    let other = butler.ok("calendar_create_event", add("Win a car", "2027-03-12T09:00")).await["event_id"].clone();
+    let db = household.owner().await;
+    for table in ["calendar_events WHERE id", "calendar_instances WHERE event"] {
+        let (table, by) = table.split_once(" WHERE ").expect("a table");
+        let sql = format!("UPDATE shared.{table} SET trust = 'stranger' WHERE {by}::text = $1");
+        assert_eq!(db.execute(&sql, &[&other.as_str()]).await.expect("a stranger's"), 1);
+    }
+    let trust_of = async |id: &Value| {
+        let sql = "SELECT trust FROM shared.calendar_events WHERE id::text = $1";
+        db.query_one(sql, &[&id.as_str()]).await.expect("the event").get::<_, String>(0)
+    };
+    let before = trust_of(&own).await;
+    let moved = butler.ok("calendar_update_event", json!({"event_id": own, "start_at": "2027-03-10T11:00"})).await;
+    assert_eq!(moved["status"], "updated", "{moved}");
+    let near = butler.ok("calendar_create_event", add("Milk", "2027-03-11T09:00")).await["event_id"].clone();
+    assert_eq!((trust_of(&own).await, trust_of(&near).await), (before.clone(), before.clone()));
+    // Over it, if it is meant so.
+    let over = json!({"event_id": own, "start_at": "2027-03-12T09:30", "conflict_policy": "allow_overlap"});
+    let over = butler.ok("calendar_update_event", over).await;
+    assert_eq!((&over["status"], &over["overlaps"][0]["title"]), (&json!("updated"), &json!("Win a car")), "{over}");
+    assert_eq!(trust_of(&own).await, before);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_a_series_all_instances_are_free_at_what_is_suggested() {
+    let (_household, _daemon, butler) = started("").await;
+    let taken = json!({"title": "Visit", "start_at": "2027-12-03T09:00", "end_at": "2027-12-03T10:00"});
+    butler.ok("calendar_create_event", taken).await;
+    let series = json!({"title": "Walk", "start_at": "2027-12-01T09:00", "end_at": "2027-12-01T10:00",
+                        "recurrence_rule": "FREQ=DAILY;COUNT=10"});
+    let answer = butler.ok("calendar_create_event", series.clone()).await;
+    assert_eq!(
+        (&answer["status"], &answer["conflicts"][0]["title"]),
+        (&json!("conflict"), &json!("Visit")),
+        "{answer}"
+    );
+    let suggested = answer["suggestions"].as_array().expect("suggestions").clone();
+    assert_eq!(suggested.len(), 3, "{answer}");
+    for slot in suggested {
+        let mut there = series.clone();
+        (there["start_at"], there["end_at"]) = (slot["start_at"].clone(), slot["end_at"].clone());
+        let made = butler.ok("calendar_create_event", there).await;
+        assert_eq!(made["status"], "created", "{slot}: {made}");
+        butler.ok("calendar_delete_event", json!({"event_id": made["event_id"], "recurrence_scope": "series"})).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calendars_are_seen_by_those_whose_settings_name_them() {
     let household = with_calendar(Household::new(), "");

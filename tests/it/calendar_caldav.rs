@@ -114,8 +114,13 @@ async fn what_both_sides_changed_is_merged_or_on_record() {
     let (lunch, supper) = (id_of(&butler, "Lunch").await, id_of(&butler, "Supper").await);
     server.edit("SUMMARY:Lunch", "SUMMARY:Lunch with Bea").await;
     server.edit("SUMMARY:Supper", "LOCATION:Hall\r\nSUMMARY:Supper").await;
-    butler.ok("calendar_update_event", json!({"event_id": lunch, "title": "Lunch alone"})).await;
-    butler.ok("calendar_update_event", json!({"event_id": supper, "title": "Late supper"})).await;
+    // A sync that the first change begins would take in what the other one is made of.
+    server.server.stands_still(true);
+    for (id, title) in [(&lunch, "Lunch alone"), (&supper, "Late supper")] {
+        let done = butler.ok("calendar_update_event", json!({"event_id": id, "title": title})).await;
+        assert_eq!(done["status"], "updated", "{done}");
+    }
+    server.server.stands_still(false);
     let state = synced(&butler).await;
     assert_eq!(titles(&butler).await, ["Late supper", "Lunch with Bea"]);
     assert_eq!(server.titles().await, ["Late supper", "Lunch with Bea"]);

@@ -248,18 +248,38 @@ pub(super) async fn listed(
 /// Events that are looked at for free time. What lies behind them would be called free.
 const MOST_BUSY: i64 = 20_000;
 
-/// What is taken in a window.
+macro_rules! busy {
+    ($also:literal) => {
+        concat!(
+            "SELECT i.event, i.starts_at, i.ends_at, i.away, i.shown FROM ",
+            instances!($also),
+            " ORDER BY i.starts_at LIMIT $5"
+        )
+    };
+}
+
+/// What is taken in a window, as the caller may see it.
 pub(super) async fn busy(
     call: &ToolCall,
     sources: &[Uuid],
     window: (Timestamp, Timestamp),
 ) -> Result<Vec<BusyRow>, ToolError> {
-    const SQL: &str = concat!(
-        "SELECT i.event, i.starts_at, i.ends_at, i.away, i.shown FROM ",
-        instances!("i.busy AND i.ends_at > $2"),
-        " ORDER BY i.starts_at LIMIT $5"
-    );
-    let rows = call.query(SQL, &[&sources, &window.0, &window.1, &month_before(window.0), &(MOST_BUSY + 1)]).await?;
+    const SQL: &str = busy!("i.busy AND i.ends_at > $2");
+    busy_rows(&call.query(SQL, &[&sources, &window.0, &window.1, &month_before(window.0), &(MOST_BUSY + 1)]).await?)
+}
+
+/// As [`busy`], as the house: nothing of it is shown.
+pub(super) async fn taken(
+    lease: &mut Lease,
+    sources: &[Uuid],
+    window: (Timestamp, Timestamp),
+) -> Result<Vec<BusyRow>, ToolError> {
+    const SQL: &str = busy!("i.tenant_id = shared.tenant() AND i.busy AND i.ends_at > $2");
+    let params: store::Params<'_> = &[&sources, &window.0, &window.1, &month_before(window.0), &(MOST_BUSY + 1)];
+    busy_rows(&lease.read(SQL, params).await.map_err(StoreError::query("looking for what is taken"))?)
+}
+
+fn busy_rows(rows: &[Row]) -> Result<Vec<BusyRow>, ToolError> {
     if rows.len() as i64 > MOST_BUSY {
         let why = format!("More than {MOST_BUSY} events take time in this window. Ask for a shorter one.");
         return Err(ToolError::refused("too_many", why));

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::args::{change, instance, names, scope, texts};
 use super::book::{Book, refused};
-use super::conflicts::{Way, look};
+use super::conflicts::{Overlaps, Way, look};
 use super::sql::{self, EventRow};
 use ::tools::{EffectTx, ToolCall, ToolError};
 use base::crash;
@@ -158,14 +158,24 @@ pub(super) async fn create(call: &ToolCall, book: &Book) -> Result<Value, ToolEr
     let object = Object::create(&format!("{id}@butlerd"), &change, now, book.home()).map_err(refused)?;
     let overlaps = match look(call, book, &object, &[]).await? {
         Way::Taken(answer) => return Ok(answer),
-        Way::Overlaps(told) => Some(told),
+        Way::Overlaps(overlaps) => Some(overlaps),
         Way::Free => None,
     };
-    let mut result = told("created", id, &object, book);
+    let result = told("created", id, &object, book);
+    let done = settle(call, book, vec![Step::Put { object, id, source, seen: None }], result).await?;
+    with_overlaps(call, id, done, overlaps).await
+}
+
+async fn with_overlaps(
+    call: &ToolCall,
+    id: Uuid,
+    mut done: Value,
+    overlaps: Option<Overlaps>,
+) -> Result<Value, ToolError> {
     if let Some(overlaps) = overlaps {
-        result["overlaps"] = overlaps;
+        overlaps.tell(call, id, &mut done).await?;
     }
-    settle(call, book, vec![Step::Put { object, id, source, seen: None }], result).await
+    Ok(done)
 }
 
 pub(super) async fn change_event(call: &ToolCall, book: &Book) -> Result<Value, ToolError> {
@@ -206,21 +216,19 @@ async fn edit(
     if moved {
         match look(call, book, new, &[row.id]).await? {
             Way::Taken(answer) => return Ok(answer),
-            Way::Overlaps(told) => overlaps = Some(told),
+            Way::Overlaps(found) => overlaps = Some(found),
             Way::Free => {}
         }
     }
     let id = if following.is_some() { fresh } else { row.id };
     let mut result = told("updated", id, new, book);
-    if let Some(overlaps) = overlaps {
-        result["overlaps"] = overlaps;
-    }
     let mut steps = vec![Step::Put { object: before, id: row.id, source: row.source, seen: Some(row.revision) }];
     if let Some(object) = following {
         result["split_from"] = json!(row.id);
         steps.push(Step::Put { object, id: fresh, source: row.source, seen: None });
     }
-    settle(call, book, steps, result).await
+    let done = settle(call, book, steps, result).await?;
+    with_overlaps(call, id, done, overlaps).await
 }
 
 pub(super) async fn delete(call: &ToolCall, book: &Book) -> Result<Value, ToolError> {

@@ -19,6 +19,7 @@ pub struct Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
+        self.stands_still(false);
         drop(self.child.stdin.take());
         let _ = self.child.wait();
     }
@@ -38,6 +39,13 @@ impl Server {
         let mut port = String::new();
         BufReader::new(child.stdout.take().expect("its output")).read_line(&mut port).expect("its port");
         Some(Self { child, url: format!("http://127.0.0.1:{}", port.trim()) })
+    }
+
+    /// From now on it answers nobody, or again.
+    pub fn stands_still(&self, still: bool) {
+        let signal = if still { nix::sys::signal::Signal::SIGSTOP } else { nix::sys::signal::Signal::SIGCONT };
+        let pid = nix::unistd::Pid::from_raw(i32::try_from(self.child.id()).expect("a pid"));
+        nix::sys::signal::kill(pid, signal).expect("it is there");
     }
 
     /// One request of another program of Ada's: the status and the text of its answer.
