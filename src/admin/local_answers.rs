@@ -206,7 +206,7 @@ impl LocalAnswersApiServer for Rpc {
         looked: bool,
     ) -> Result<Accepted, Failure> {
         let butler = self.owners(ext, Need::Manage, &butler).await?;
-        self.journal(&butler, Op::Accept { edits, looked }).await
+        self.journal(&butler, Op::Accept { edits, looked, deletions: false }).await
     }
 
     async fn journal_check(&self, ext: &Extensions, butler: String) -> Result<Checked, Failure> {

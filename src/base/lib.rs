@@ -3,6 +3,7 @@
 //!
 //! This room knows nothing of butlers' work and imports no other room.
 
+pub mod access_list;
 mod backoff;
 mod clock;
 mod context;

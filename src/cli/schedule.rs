@@ -127,7 +127,8 @@ fn ran(out: &Out, done: &ScheduleRan) {
         (None, name) => {
             let result = match &done.result {
                 serde_json::Value::Null => String::new(),
-                result => format!(": {}", brief(result, 1000)),
+                // It may be a sentence.
+                result => format!(": {}", brief(result, 1000).trim_end_matches('.')),
             };
             out.line(&format!("{} is done{result}.", name.as_deref().unwrap_or("The run")));
         }

@@ -139,10 +139,25 @@ fn told(out: &Out, row: &ScheduleRow, what: &str) {
     out.aside(&format!("To see it: butlerd schedule show {}", row.id));
 }
 
+/// A refusal of the schedule tools as somebody can act on it who types: behind what happened they name the tool that
+/// helps, and here that is a command. `name`: of the schedule that is in the way.
+fn typed(problem: Problem, name: &str) -> Problem {
+    let next = match problem.code.as_str() {
+        "already_exists" => "To change it: butlerd schedule update",
+        "declared" => "To pause it: butlerd schedule pause",
+        _ => return problem,
+    };
+    let happened = problem.message.rsplit_once("; ").map_or(&*problem.message, |(happened, _)| happened);
+    let message = format!("{}.", happened.trim_end_matches('.'));
+    Problem { message, next: format!("{next} {}", one_line(name, 100)), ..problem }
+}
+
 pub async fn add(caller: &Caller, calls: &HttpClient, new: New) -> Outcome {
     let New { prompt, when, how, require_idle, butler } = new;
     let fields = ScheduleFields { require_idle: require_idle.then_some(true), ..fields(Some(prompt), when, how) };
-    caller.show(calls.schedule_create(fields, butler).await, |out, row| told(out, row, "scheduled"))
+    let name = fields.name.clone().unwrap_or_default();
+    let made = caller.got(calls.schedule_create(fields, butler).await).map_err(|problem| typed(problem, &name))?;
+    caller.out.answer(&made, |out, row| told(out, row, "scheduled"))
 }
 
 pub async fn update(caller: &Caller, calls: &HttpClient, changes: Changes) -> Outcome {
@@ -155,12 +170,16 @@ pub async fn update(caller: &Caller, calls: &HttpClient, changes: Changes) -> Ou
     if fields == ScheduleFields::default() {
         return Err(Problem::usage("Nothing was given that is to change.", "See: butlerd schedule update --help"));
     }
-    let changed = calls.schedule_change(which.schedule, fields, which.butler).await;
-    caller.show(changed, |out, row| told(out, row, "changed"))
+    let name = fields.name.clone().unwrap_or_default();
+    let changed = caller.got(calls.schedule_change(which.schedule, fields, which.butler).await);
+    let changed = changed.map_err(|problem| typed(problem, &name))?;
+    caller.out.answer(&changed, |out, row| told(out, row, "changed"))
 }
 
 pub async fn remove(caller: &Caller, calls: &HttpClient, Which { schedule, butler }: Which) -> Outcome {
-    caller.show(calls.schedule_remove(schedule.clone(), butler).await, |out, RemovedSchedule { butler, .. }| {
+    let removed = caller.got(calls.schedule_remove(schedule.clone(), butler).await);
+    let removed = removed.map_err(|problem| typed(problem, &schedule))?;
+    caller.out.answer(&removed, |out, RemovedSchedule { butler, .. }| {
         out.line(&format!("{} of {butler} is removed.", one_line(&schedule, 100)));
     })
 }
@@ -170,4 +189,24 @@ pub async fn done(caller: &Caller, calls: &HttpClient, Which { schedule, butler 
         let then = if run == "waiting" { "it does not begin any more" } else { "its session goes on to its end" };
         out.line(&format!("The current run of {} counts as done; {then}.", one_line(name, 100)));
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_names_what_can_be_typed() {
+        let refused = |code: &str, said: &str| typed(Problem::new(1, code, said, ""), "a; b");
+        let taken = refused("already_exists", "There is a schedule `a; b` already; use schedule_update.");
+        assert_eq!(taken.message, "There is a schedule `a; b` already.");
+        assert_eq!(taken.next, "To change it: butlerd schedule update a; b");
+        let said = "This schedule is its butler's own and can't be deleted; pause it (schedule_update with enabled=false, or \
+                    butlerd schedule pause).";
+        let declared = refused("declared", said);
+        assert_eq!(declared.message, "This schedule is its butler's own and can't be deleted.");
+        assert_eq!(declared.next, "To pause it: butlerd schedule pause a; b");
+        let other = refused("never_due", "That moment has passed already; name another.");
+        assert_eq!((&*other.message, &*other.next), ("That moment has passed already; name another.", ""));
+    }
 }

@@ -120,7 +120,7 @@ pub const REFERENCES: [&str; 4] = ["decisions", "projects", "preferences", "idea
 pub const CORE_BUDGET: usize = 3072;
 /// A core memory over this is told of by the weekly check.
 pub const CORE_WARNING: usize = 4096;
-/// What a reference file should have; the weekly check archives what is old.
+/// What a reference file may have where no person took it over; the weekly check archives what is old.
 pub const REFERENCE_BUDGET: usize = 20 * 1024;
 /// The directories of a journal.
 pub const DIRECTORIES: [&str; 4] = ["reference", "sessions", "archive", "users"];

@@ -5,7 +5,7 @@ use base::Trust;
 use jiff::civil::{Date, DateTime};
 use serde::{Deserialize, Serialize};
 
-use crate::documents::Documents;
+use crate::documents::{Document, Documents};
 use crate::file::{CORE_BUDGET, FileName, Kind, REFERENCE_BUDGET};
 use crate::section::{Section, harmless, one_line, title_of};
 use crate::wire::Refusal;
@@ -20,8 +20,6 @@ const LONGEST_TITLE: usize = 120;
 const LONGEST_TEXT: usize = 4000;
 /// Longest line of a day's log.
 const LONGEST_EVENT: usize = 1000;
-/// What a reference file never grows over; [`REFERENCE_BUDGET`] is what it should have.
-const REFERENCE_LIMIT: usize = 2 * REFERENCE_BUDGET;
 /// An archive larger than this is full, and another one begins.
 const ARCHIVE_SIZE: usize = 256 * 1024;
 /// What a day's log never grows over.
@@ -172,15 +170,32 @@ fn core(journal: &mut Documents, title: &str, text: &str, by: By) -> Result<File
         ));
     };
     let file = FileName::core();
+    let had = journal.text(&file).len();
     let document = journal.open(&file);
-    let at = document.sections.iter().rposition(|own| own.title() == Some(section));
+    let is_it = |own: &Section| own.title().is_some_and(|title| title.eq_ignore_ascii_case(section));
+    let places: Vec<usize> = (0..document.sections.len()).filter(|at| is_it(&document.sections[*at])).collect();
     let new = Section::new(format!("## {section}\n{text}\n\n"), by.trust);
-    match at {
-        Some(at) => document.sections[at] = new,
-        None => document.sections.push(new),
+    match places[..] {
+        [] => {
+            let end = document.sections.len();
+            put(document, end, new);
+        }
+        [at] => document.sections[at] = new,
+        // One of them is a person's, and nobody but a person knows which is so now.
+        [..] => {
+            let n = places.len();
+            return Err(refused(
+                "taken",
+                format!(
+                    "{file} has {n} sections `{section}`, as after an edit while the journal went on. A person has to make one \
+                     of them first, in the file, and take that in with `butlerd journal accept`. Nothing was written: until \
+                     then, put it into the day's log (journal_log)."
+                ),
+            ));
+        }
     }
     // Taken in from another layout it stays below it, as the specification has it.
-    within(journal, &file, CORE_BUDGET - usize::from(by.migrates))?;
+    within(journal, &file, had, CORE_BUDGET - usize::from(by.migrates))?;
     Ok(file)
 }
 
@@ -200,6 +215,7 @@ fn entry(
     by: By,
 ) -> Result<FileName, Refusal> {
     let today = by.now.date();
+    let had = journal.text(file).len();
     let document = journal.open(file);
     // Words of somebody who is believed less do not become this author's.
     let old = document.find(title).map(|at| &document.sections[at]).filter(|old| old.trust >= by.trust);
@@ -219,12 +235,12 @@ fn entry(
         }
         document.sections.remove(at);
         let at = if group.is_some() { place_of(document, group) } else { at };
-        document.sections.insert(at, new);
+        put(document, at, new);
     } else {
         let at = place_of(document, group);
-        document.sections.insert(at, new);
+        put(document, at, new);
     }
-    within(journal, file, REFERENCE_LIMIT)?;
+    within(journal, file, had, REFERENCE_BUDGET)?;
     Ok(file.clone())
 }
 
@@ -303,14 +319,38 @@ fn indented(text: &str) -> String {
 }
 
 /// Where the next entry below a heading goes; without one, at the end.
-fn place_of(document: &crate::documents::Document, group: Option<&str>) -> usize {
+fn place_of(document: &Document, group: Option<&str>) -> usize {
     let sections = &document.sections;
-    let heading = |section: &Section| section.text.starts_with("## ");
-    let Some(at) = group.and_then(|group| sections.iter().position(|s| heading(s) && s.title() == Some(group))) else {
+    let Some(at) = group.and_then(|group| sections.iter().position(|s| is_group(s) && s.title() == Some(group))) else {
         return sections.len();
     };
-    let next = sections[at + 1..].iter().position(heading);
+    let next = sections[at + 1..].iter().position(is_group);
     next.map_or(sections.len(), |next| at + 1 + next)
+}
+
+/// Whether entries stand below it.
+fn is_group(section: &Section) -> bool {
+    section.text.starts_with("## ")
+}
+
+/// Puts a section at its place: an empty line stands above it, and the heading above an entry does not say that none is
+/// there. Who is believed less than the house changes nothing of the house's for that.
+fn put(document: &mut Document, at: usize, new: Section) {
+    let above = &mut document.sections[..at];
+    if new.is_own() {
+        if !is_group(&new)
+            && let Some(group) = above.iter_mut().rfind(|section| is_group(section))
+            && let Some(with_entry) = group.with_entry()
+        {
+            *group = with_entry;
+        }
+        if let Some(last) = above.last_mut()
+            && let Some(spaced) = last.spaced()
+        {
+            *last = spaced;
+        }
+    }
+    document.sections.insert(at, new);
 }
 
 fn archive(journal: &mut Documents, file: &FileName, title: &str, by: By) -> Result<FileName, Refusal> {
@@ -344,14 +384,19 @@ pub fn put_into_archive(journal: &mut Documents, file: &FileName, section: Secti
     archive.sections.push(section);
 }
 
-fn within(journal: &Documents, file: &FileName, most: usize) -> Result<(), Refusal> {
+/// Whether a file that `had` so many bytes is within its budget now. One that a person or a migration took over it may
+/// become smaller step by step.
+fn within(journal: &Documents, file: &FileName, had: usize, most: usize) -> Result<(), Refusal> {
     let bytes = journal.text(file).len();
-    if bytes <= most {
+    if bytes <= most || bytes < had {
         return Ok(());
     }
     let what = match file.kind() {
         Kind::Core => "Say it shorter, or put the details into a reference file.",
-        _ => "Archive old entries first (journal_archive).",
+        _ => {
+            "First move what is settled (superseded, archived, completed) to the archive with journal_archive, then write \
+             this again."
+        }
     };
     Err(refused("over_budget", format!("{file} would have {bytes} bytes; it may have {most}. {what}")))
 }
@@ -398,6 +443,87 @@ mod tests {
         }
         let text = journal.text(&FileName::reference("preferences"));
         assert!(text.contains("- **Value:** sage\n") && text.contains("- **Added:** 2026-02-01\n"), "{text}");
+    }
+
+    const BY: By = By { trust: Trust::System, now: date(2026, 2, 7).at(9, 0, 0, 0), migrates: false };
+
+    fn written(file: &str, title: &str, text: &str) -> Op {
+        let (file, title, text) = (file.to_owned(), title.to_owned(), text.to_owned());
+        Op::Write { file, title, text, context: None, status: None, source: None }
+    }
+
+    #[test]
+    fn a_reference_file_takes_its_budget_and_not_a_byte_more() {
+        for name in ["preferences", "reference/recipes", "users/bea"] {
+            let file = FileName::read(name).unwrap();
+            let empty = {
+                let mut journal = Documents::default();
+                apply(&mut journal, &written(name, "Tea", "x"), BY).unwrap();
+                journal.text(&file).len() - 1
+            };
+            let with = |bytes: usize| Document::of(&format!("# T\n{}\n\n", "x".repeat(bytes - 6)), Trust::Owner);
+            for over in [0, 1] {
+                let mut journal = Documents::new([(file.clone(), with(REFERENCE_BUDGET - empty - 100 + over))]);
+                let done = apply(&mut journal, &written(name, "Tea", &"y".repeat(100)), BY);
+                assert_eq!(journal.text(&file).len(), REFERENCE_BUDGET + over);
+                match (over, done) {
+                    (0, Ok(_)) => {}
+                    (1, Err(refusal)) => assert!(
+                        refusal.code == "over_budget"
+                            && refusal.message.contains("may have 20480. First move what is settled"),
+                        "{refusal:?}"
+                    ),
+                    (_, done) => panic!("{name}: {over} over: {done:?}"),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_that_a_person_took_over_its_budget_may_shrink() {
+        let file = FileName::reference("context");
+        let entry = |title: &str| format!("### {title}\n- **Notes:** {}\n\n", "x".repeat(3000));
+        let text: String = (0..10).map(|n| entry(&format!("Old {n}"))).collect();
+        let whole = Documents::new([(file.clone(), Document::of(&text, Trust::Owner))]);
+        let had = whole.text(&file).len();
+        assert!(had > REFERENCE_BUDGET);
+        let change = |op: &Op| {
+            let mut journal = whole.clone();
+            apply(&mut journal, op, BY).map(|_| journal.text(&file).len())
+        };
+        let shorter = change(&written("reference/context", "Old 3", "Short.")).unwrap();
+        assert!(shorter < had && shorter > REFERENCE_BUDGET, "{shorter}");
+        let archived = Op::Archive { file: file.to_string(), title: "Old 3".to_owned() };
+        assert!(change(&archived).unwrap() < had);
+        for (title, text) in [("New", "One more."), ("Old 3", &*"y".repeat(3500))] {
+            assert_eq!(change(&written("reference/context", title, text)).unwrap_err().code, "over_budget");
+        }
+    }
+
+    #[test]
+    fn of_two_sections_of_core_memory_with_one_title_no_session_writes_either() {
+        let text = "# Core\n\n## Active Working State\nFresh.\n\n## Key References\nNone yet.\n";
+        let mut journal = Documents::new([(FileName::core(), Document::of(text, Trust::System))]);
+        let edited = "## active working state\nAda writes this herself.\n\n";
+        journal.open(&FileName::core()).sections.push(Section::new(edited, Trust::Owner));
+        let before = journal.clone();
+        for migrates in [false, true] {
+            let by = By { migrates, ..BY };
+            let refusal = apply(&mut journal, &written("core", "Active Working State", "x"), by).unwrap_err();
+            for words in
+                ["2 sections `Active Working State`", "A person has to make one of them first", "journal accept"]
+            {
+                assert!(refusal.message.contains(words), "{words}: {refusal:?}");
+            }
+            assert_eq!(journal, before);
+        }
+        apply(&mut journal, &written("core", "Key References", "~/garden.md"), BY).unwrap();
+        // A person made one of them.
+        journal.open(&FileName::core()).sections.retain(|section| section.trust != Trust::Owner);
+        apply(&mut journal, &written("core", "Active Working State", "The fence."), BY).unwrap();
+        assert!(
+            journal.text(&FileName::core()).contains("## Active Working State\nThe fence.\n\n## Key References\n~/g")
+        );
     }
 
     #[test]

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 pub use base::local::{MAX_LINE, Refusal};
 
+use crate::file::{FileName, Kind};
 use crate::pack::{Part, joined};
 
 /// A request, one line: what is to be done. Each has its own answer.
@@ -46,11 +47,13 @@ pub enum Op {
     /// Files that somebody edited, each with what changed: a list of [`Edit`].
     Edits,
     /// Takes edits in, as far as the files still have these hashes: [`Accepted`]. `looked`: a person was shown them at a
-    /// terminal and said yes.
+    /// terminal and said yes. `deletions`: without that, too, lines of a log may go.
     Accept {
         edits: Vec<EditId>,
         #[serde(default)]
         looked: bool,
+        #[serde(default)]
+        deletions: bool,
     },
     /// Takes the last sync's or the last accepted edit's changes back, or only says which these are: [`Undone`].
     Undo { dry_run: bool },
@@ -263,6 +266,28 @@ pub struct Accepted {
     pub conflicts: Vec<String>,
     /// Files that changed since they were shown: nothing was taken from them.
     pub changed: Vec<String>,
+    /// Edits that wait as they are.
+    #[serde(default)]
+    pub refused: Vec<RefusedEdit>,
+}
+
+/// An edit that is not taken in.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct RefusedEdit {
+    pub file: String,
+    /// In sentences, with what to do.
+    pub why: String,
+}
+
+impl Edit {
+    /// How many lines of a day's log it takes away or changes. A log only grows, so mostly that is a mistake.
+    pub fn gone_from_log(&self) -> usize {
+        let is_log = FileName::read(&self.id.file).is_some_and(|file| matches!(file.kind(), Kind::Today | Kind::Day));
+        let came: Vec<&str> = self.diff.lines().filter_map(|line| line.strip_prefix('+')).collect();
+        // A last line that only got its end is there still.
+        let went = self.diff.lines().filter_map(|line| line.strip_prefix('-'));
+        went.filter(|line| is_log && !line.trim().is_empty() && !came.contains(line)).count()
+    }
 }
 
 /// A change of the journal that was taken back, or would be.
@@ -314,4 +339,22 @@ pub struct Migrated {
     pub left: Vec<String>,
     /// What somebody has to know or do.
     pub notes: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_that_a_log_lost_are_counted() {
+        let gone = |file: &str, diff: &str| {
+            let id = EditId { file: file.to_owned(), sha256: "00".to_owned() };
+            Edit { id, diff: diff.to_owned(), conflicts: Vec::new() }.gone_from_log()
+        };
+        let log = |diff: &str| gone("sessions/today.md", diff);
+        assert_eq!(log("@@ line 3 @@\n+**10:00** - new\n"), 0);
+        assert_eq!(log("@@ line 3 @@\n-**09:00** - one\n+**09:00** - one\n+**10:00** - new\n"), 0);
+        assert_eq!(log("@@ line 3 @@\n-**09:00** - one\n-**09:30** - two\n+**09:00** - other\n-\n"), 2);
+        assert_eq!(gone("reference/ideas.md", "-**09:00** - one\n"), 0);
+    }
 }

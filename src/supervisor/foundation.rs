@@ -11,7 +11,7 @@ use tokio_postgres::config::Host;
 use access::credentials::{Credentials, MasterKey, MasterKeyError};
 use access::{OperatorTokens, TokenBook, TokenError};
 use base::redact::household;
-use base::{Clock, Secret};
+use base::{Clock, Secret, access_list};
 use config::Config;
 use store::cluster::{Cluster, ClusterError, ClusterOptions};
 use store::{Database, DatabaseOptions, StoreError, derive};
@@ -78,10 +78,13 @@ pub(super) struct Foundation {
     pub operators: OperatorTokens,
 }
 
-/// Makes `path` with `mode`; a directory that is there keeps its owner but gets the mode.
+/// Makes `path` with `mode`; a directory that is there keeps its owner but gets the mode. Users whom root has let through
+/// it stay so.
 fn directory(path: &Path, mode: u32) -> Result<(), FoundationError> {
     let fail = |source| why_not(path, source);
     std::fs::DirBuilder::new().recursive(true).mode(mode).create(path).map_err(fail)?;
+    let lets_through = std::fs::File::open(path).is_ok_and(access_list::names_a_user);
+    let mode = if lets_through { mode | 0o010 } else { mode };
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).map_err(fail)
 }
 

@@ -106,6 +106,8 @@ async fn what_was_said_is_worked_in_and_the_next_session_knows_it() {
     let entry =
         "Oak for the fence\n- **Decision:** The fence is of oak.\n- **Context:** Larch rots.\n- **Status:** active\n";
     assert!(decisions.contains(entry), "{decisions}");
+    let before = decisions.split_once("\n### [20").map(|(before, _)| before);
+    assert!(before.is_some_and(|text| text.ends_with("- **Status:** active | superseded | archived\n")), "{decisions}");
     assert!(
         household
             .journal_file("core.md")

@@ -123,7 +123,7 @@ impl Household {
         assert!(before.contains(from), "{before}");
         std::fs::write(self.journal_path("core.md"), before.replace(from, to)).expect("the edit");
         let accepted = self.journal_json(&["accept", "--yes"]);
-        assert_eq!(accepted, json!({"taken": ["core.md"], "conflicts": [], "changed": []}));
+        assert_eq!(accepted, json!({"taken": ["core.md"], "conflicts": [], "changed": [], "refused": []}));
         self.journal(&["checkpoint", &end, "--summary", summary]);
         range
     }

@@ -99,7 +99,7 @@ async fn codex_begins_with_the_journal_byte_by_byte() {
     std::fs::write(household.journal_path("core.md"), &core).expect("an edit");
     let edits: Vec<Edit> = household.told(Op::Edits);
     let edits = edits.into_iter().map(|edit| edit.id).collect();
-    household.told::<Accepted>(Op::Accept { edits, looked: true });
+    household.told::<Accepted>(Op::Accept { edits, looked: true, deletions: false });
 
     let (first, text) = started(&codex, &home, &model, "little was said").await;
     assert!(text.starts_with(&format!("{CORE}\n\n{}\n\n=== END CORE MEMORY ===", core.trim())), "{text}");

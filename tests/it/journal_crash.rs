@@ -238,10 +238,18 @@ async fn killed_as_an_edit_is_accepted_the_edit_is_never_lost() {
         let edits: Vec<Edit> = household.told(Op::Edits);
         assert_eq!(edits.len(), 1, "{edits:?}");
         drop(daemon);
-        let daemon = killed_at(&household, point, Op::Accept { edits: vec![edits[0].id.clone()], looked: false }).await;
+        let daemon = killed_at(
+            &household,
+            point,
+            Op::Accept { edits: vec![edits[0].id.clone()], looked: false, deletions: false },
+        )
+        .await;
         let edits: Vec<Edit> = household.told(Op::Edits);
-        let accepted: Accepted =
-            household.told(Op::Accept { edits: edits.iter().map(|edit| edit.id.clone()).collect(), looked: false });
+        let accepted: Accepted = household.told(Op::Accept {
+            edits: edits.iter().map(|edit| edit.id.clone()).collect(),
+            looked: false,
+            deletions: false,
+        });
         assert!(accepted.changed.is_empty(), "{point}: {accepted:?}");
         let db = household.rows().await;
         is_whole(&household, &db, point).await;
@@ -316,7 +324,11 @@ async fn killed_as_a_change_is_taken_back_it_is_taken_back_or_not() {
     let path = household.journal_path("reference/ideas.md");
     fs::write(&path, fs::read_to_string(&path).unwrap() + "\n### A pond\nWith frogs.\n").unwrap();
     let edits: Vec<Edit> = household.told(Op::Edits);
-    household.told::<Accepted>(Op::Accept { edits: edits.into_iter().map(|edit| edit.id).collect(), looked: true });
+    household.told::<Accepted>(Op::Accept {
+        edits: edits.into_iter().map(|edit| edit.id).collect(),
+        looked: true,
+        deletions: false,
+    });
     let after = files_of_rows(&db).await;
     drop(daemon);
     for (point, done) in [("journal.applied", false), ("journal.committed:2", true)] {

@@ -21,7 +21,7 @@ fn edited(household: &Household, file: &str, text: &str) {
     fs::write(household.journal_path(file), text).expect("an edit");
     let edits: Vec<Edit> = household.told(Op::Edits);
     let edits = edits.into_iter().map(|edit| edit.id).collect();
-    let accepted: Accepted = household.told(Op::Accept { edits, looked: true });
+    let accepted: Accepted = household.told(Op::Accept { edits, looked: true, deletions: false });
     assert_eq!(accepted.taken, [file], "{accepted:?}");
 }
 
@@ -279,6 +279,13 @@ async fn killed_as_hooks_are_installed_a_persons_settings_are_whole() {
     fs::create_dir_all(&claude).expect("the directory");
     fs::write(&settings, own).expect("settings");
     let before = tree(&claude);
+    // What the skill is when nothing comes between: it names the program and the socket of the hooks.
+    killed(&household, &install, "");
+    let whole = fs::read_to_string(&skill).expect("the skill");
+    let command = format!("BUTLERD_JOURNAL_SOCKET={} ", household.data().join("run/journal.sock").display());
+    assert!(whole.starts_with("---\nname: memory-sync\n") && whole.contains(&command), "{whole}");
+    killed(&household, &remove, "");
+    assert_eq!(tree(&claude), before);
     for (point, installed) in [
         ("init.backed_up", false),
         ("init.drafted", false),
@@ -294,12 +301,12 @@ async fn killed_as_hooks_are_installed_a_persons_settings_are_whole() {
         let starts = read["hooks"]["SessionStart"].as_array().map(Vec::len);
         assert_eq!(starts, Some(1 + usize::from(installed)), "{point}: {text}");
         if let Ok(text) = fs::read_to_string(&skill) {
-            assert_eq!(text, journal::MEMORY_SYNC, "{point}: the skill is whole");
+            assert_eq!(text, whole, "{point}: the skill is whole");
         }
         // Once more, and it is done; taken away, all is as it was, and nothing lies beside it.
         killed(&household, &install, "");
         assert!(fs::read_to_string(&settings).expect("settings").contains("hook UserPromptSubmit"), "{point}");
-        assert_eq!(fs::read_to_string(&skill).expect("the skill"), journal::MEMORY_SYNC, "{point}");
+        assert_eq!(fs::read_to_string(&skill).expect("the skill"), whole, "{point}");
         killed(&household, &remove, "");
         assert_eq!(tree(&claude), before, "{point}");
     }

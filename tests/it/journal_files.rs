@@ -2,7 +2,9 @@
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::{Arc, OnceLock};
 
 use serde_json::json;
@@ -11,6 +13,7 @@ use testkit::model::{Script, ScriptedModel};
 use crate::support::journal::{GENERAL, checkpoint, count, files_of_rows, own_pass, said, texts};
 use crate::support::{Household, eventually};
 use journal::wire::{Accepted, Checked, Edit, EditId, Op, Start, Status, SyncBegun};
+use what_was_left_out::left_out;
 
 fn edit(household: &Household, file: &str, change: impl Fn(String) -> String) {
     fs::write(household.journal_path(file), change(household.journal_file(file))).expect("an edit");
@@ -18,7 +21,11 @@ fn edit(household: &Household, file: &str, change: impl Fn(String) -> String) {
 
 fn accept_all(household: &Household) -> Accepted {
     let edits: Vec<Edit> = household.told(Op::Edits);
-    household.told(Op::Accept { edits: edits.into_iter().map(|edit| edit.id).collect(), looked: false })
+    household.told(Op::Accept {
+        edits: edits.into_iter().map(|edit| edit.id).collect(),
+        looked: false,
+        deletions: false,
+    })
 }
 
 /// A model that syncs, and does something before its first answer: a session is under way then.
@@ -91,10 +98,10 @@ async fn an_edit_while_a_sync_runs_and_the_sync_are_both_kept() {
     assert!(of("reference/ideas.md").conflicts.is_empty(), "{edits:?}");
     // Not what was shown: nothing is taken.
     let wrong = EditId { file: "core.md".to_owned(), sha256: of("reference/ideas.md").id.sha256.clone() };
-    let accepted: Accepted = household.told(Op::Accept { edits: vec![wrong], looked: false });
+    let accepted: Accepted = household.told(Op::Accept { edits: vec![wrong], looked: false, deletions: false });
     assert_eq!((accepted.taken.len(), accepted.changed), (0, vec!["core.md".to_owned()]));
     let shown: Vec<EditId> = edits.iter().map(|edit| edit.id.clone()).collect();
-    let accepted: Accepted = household.told(Op::Accept { edits: shown, looked: false });
+    let accepted: Accepted = household.told(Op::Accept { edits: shown, looked: false, deletions: false });
     assert_eq!((accepted.taken.len(), accepted.changed.len(), accepted.conflicts.len()), (2, 0, 1), "{accepted:?}");
     household.rows_and_files_agree(&db, "after it was accepted").await;
     let core = household.journal_file("core.md");
@@ -223,6 +230,82 @@ async fn files_of_a_person_are_taken_in_and_deleted_ones_come_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_that_cant_be_written_is_named_until_it_can() {
+    let household = Household::new();
+    let daemon = household.start().await;
+    household.journal_begun().await;
+    let db = household.rows().await;
+    let in_the_way = household.journal_path(".written/reference~ideas.md.next");
+    fs::create_dir(&in_the_way).expect("a directory in the way");
+    let pond = json!({"file": "ideas", "title": "A pond", "text": "With frogs."});
+    daemon.mcp(GENERAL).ok("journal_write", pond).await;
+    assert!(files_of_rows(&db).await["reference/ideas.md"].contains("With frogs."));
+    let (code, out, _) = tokio::task::block_in_place(|| household.cli(&["journal", "check"]));
+    assert!(code == 1 && out.contains("reference/ideas.md can't be written: "), "{code} {out}");
+    let status: Status = household.told(Op::Status);
+    assert!(status.troubles.iter().any(|why| why.starts_with("reference/ideas.md can't be written: ")), "{status:?}");
+    fs::remove_dir(&in_the_way).expect("out of the way");
+    let (code, out, _) = tokio::task::block_in_place(|| household.cli(&["journal", "check"]));
+    assert_eq!(code, 0, "{out}");
+    household.rows_and_files_agree(&db, "after it could be written").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn init_gives_the_owners_user_the_files_for_good() {
+    let test = "journal_files::init_gives_the_owners_user_the_files_for_good";
+    if !nix::unistd::geteuid().is_root() {
+        return left_out(test, "only root can give another user files");
+    }
+    let household = Household::new();
+    let daemon = household.start().await;
+    household.journal_begun().await;
+    let as_user = |uid: u32, script: &str| {
+        let run = Command::new("/bin/sh").args(["-c", script]).uid(uid).gid(uid).current_dir("/").output();
+        run.expect("a shell").status.success()
+    };
+    let (nobody, another) = (65_534, 54_321);
+    let path = |file: &str| household.journal_path(file).display().to_string();
+    let init = |user: &str| {
+        tokio::task::block_in_place(|| household.cli(&["journal", "init", "--no-claude-md", "--user", user]))
+    };
+    let (code, _, err) = init("nobody-of-this-name");
+    assert!(code == 2 && err.contains("no user nobody-of-this-name"), "{code} {err}");
+    // What is not the journal's own is not opened for anybody.
+    let closed = |mode: u32| fs::set_permissions(household.path(), fs::Permissions::from_mode(mode)).expect("a mode");
+    closed(0o700);
+    let (code, out, _) = init("nobody");
+    assert!(code == 1 && out.contains("lets no other user through"), "{code} {out}");
+    closed(0o711);
+    let (code, out, err) = init("nobody");
+    assert!(code == 0 && out.contains("nobody may read and edit the files."), "{code} {out}{err}");
+    let db = household.rows().await;
+    let works = |file: &str| {
+        let edit = format!("cat {file} && printf '\\nMine.\\n' >> {file}", file = path(file));
+        assert!(as_user(nobody, &edit), "{file}");
+        assert!(!as_user(another, &format!("cat {}", path(file))), "{file}");
+    };
+    works("reference/ideas.md");
+    // A file of the user's own, as an editor makes one, is taken in as well.
+    let own = format!("printf '# Bea\\n\\nMine.\\n' > {}", path("users/bea.md"));
+    assert!(as_user(nobody, &own));
+    assert_eq!(accept_all(&household).taken, ["reference/ideas.md", "users/bea.md"]);
+    household.rows_and_files_agree(&db, "after the user's edits").await;
+    // What the daemon writes anew, and its next start, keep it; its notes are its own.
+    let pond = json!({"file": "ideas", "title": "A pond", "text": "With frogs."});
+    daemon.mcp(GENERAL).ok("journal_write", pond).await;
+    household.rows_and_files_agree(&db, "after a write").await;
+    works("reference/ideas.md");
+    drop(daemon);
+    let _daemon = household.start().await;
+    household.journal_begun().await;
+    for file in ["core.md", "reference/ideas.md", "users/bea.md"] {
+        works(file);
+    }
+    assert!(!as_user(nobody, &format!("ls {}", path(".written"))));
+    assert!(!as_user(nobody, &format!("ls {}", household.data().display())));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_else_may_read_the_files_and_trusted_edits_are_taken_as_they_are_found() {
     let household = Household::new().journal_settings("edits = \"trust\"");
     let daemon = household.start().await;
@@ -243,6 +326,29 @@ async fn nobody_else_may_read_the_files_and_trusted_edits_are_taken_as_they_are_
     let ideas = household.journal_file("reference/ideas.md");
     assert!(ideas.contains("Without frogs.") && !ideas.contains("With frogs."), "{ideas}");
     daemon.mcp(GENERAL).ok("journal_archive", json!({"file": "ideas", "title": "A pond"})).await;
+
+    // A log only grows: that a line went nobody looked at, so it waits and says why.
+    daemon.mcp(GENERAL).ok("journal_log", json!({"text": "The frogs came"})).await;
+    household.rows_and_files_agree(&db, "after a line of the log").await;
+    let log = household.journal_file("sessions/today.md");
+    edit(&household, "sessions/today.md", |text| {
+        text.lines().filter(|line| !line.contains("The frogs came")).map(|line| format!("{line}\n")).collect()
+    });
+    let waits = |status: &Status| {
+        status.troubles.iter().any(|why| why.starts_with("The edit of sessions/today.md waits: 1 of its lines"))
+    };
+    eventually("the edit waits", || async {
+        let status: Status = household.told(Op::Status);
+        if waits(&status) { Ok(()) } else { Err(format!("{:?}", status.troubles)) }
+    })
+    .await;
+    assert_eq!(files_of_rows(&db).await["sessions/today.md"], log);
+    edit(&household, "sessions/today.md", |_| log.clone());
+    eventually("nothing waits", || async {
+        let status: Status = household.told(Op::Status);
+        if waits(&status) { Err(format!("{:?}", status.troubles)) } else { Ok(()) }
+    })
+    .await;
 
     let mut looked = 0;
     let mut open = vec![household.data().join("journal")];

@@ -176,7 +176,7 @@ async fn notes_to_self_are_part_of_core_memory_and_not_of_its_file() {
     std::fs::write(household.journal_path("core.md"), &core).expect("an edit");
     let edits: Vec<Edit> = household.told(Op::Edits);
     let edits = edits.into_iter().map(|edit| edit.id).collect();
-    household.told::<Accepted>(Op::Accept { edits, looked: true });
+    household.told::<Accepted>(Op::Accept { edits, looked: true, deletions: false });
     for n in 1..=20 {
         let note = format!("Note {n}: {}", "n".repeat(280));
         daemon.mcp(GENERAL).ok("note_to_self", json!({"note": note})).await;

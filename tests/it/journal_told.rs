@@ -83,7 +83,11 @@ async fn own(household: &Household, daemon: &Daemon, remembers: bool) -> (String
 fn write(household: &Household, file: &str, text: &str) {
     std::fs::write(household.journal_path(file), text).expect("an edit");
     let edits: Vec<Edit> = household.told(Op::Edits);
-    household.told::<Value>(Op::Accept { edits: edits.into_iter().map(|edit| edit.id).collect(), looked: true });
+    household.told::<Value>(Op::Accept {
+        edits: edits.into_iter().map(|edit| edit.id).collect(),
+        looked: true,
+        deletions: false,
+    });
 }
 
 /// Core memory and the rest of what is told, without what stands between them.

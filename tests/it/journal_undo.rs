@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::support::journal::{GENERAL, call, checkpoint, count, files_of_rows, own_pass, said, texts};
 use crate::support::{Household, eventually, model};
-use journal::wire::{Accepted, Edit, Op, SyncBegun};
+use journal::wire::{Accepted, Edit, FileText, Migrated, Op, Status, SyncBegun};
 
 fn run(household: &Household, args: &[&str]) -> (i32, String, String) {
     tokio::task::block_in_place(|| household.cli(&[&["journal"], args].concat()))
@@ -21,7 +21,7 @@ fn edited(household: &Household, file: &str, more: &str) {
     std::fs::write(household.journal_path(file), household.journal_file(file) + more).expect("an edit");
     let edits: Vec<Edit> = household.told(Op::Edits);
     let edits = edits.into_iter().map(|edit| edit.id).collect();
-    let accepted: Accepted = household.told(Op::Accept { edits, looked: true });
+    let accepted: Accepted = household.told(Op::Accept { edits, looked: true, deletions: false });
     assert_eq!(accepted.taken, [file], "{accepted:?}");
 }
 
@@ -129,6 +129,53 @@ async fn what_later_changes_were_built_on_stays() {
     assert!(out.contains("users/bea.md has an edit that waits"), "{out}");
     assert_eq!(std::fs::read_to_string(&path).expect("the file"), "# Bea\nShe likes mint.\n");
     assert!(!files_of_rows(&db).await.contains_key("users/bea.md"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_migration_that_a_session_divides_is_taken_back_whole_or_not_yet() {
+    let model = model(json!([
+        {"when": "(?s)Divide an old memory file.*idle", "steps": [{"say": "Nothing to do."}]},
+        {"when": "(?s)Divide an old memory file.*slow", "steps": [{"hang": true}]},
+    ]))
+    .await;
+    let household = Household::with_model(&model).journal_settings("sync = \"by_hand\"");
+    let _daemon = household.start().await;
+    household.journal_begun().await;
+    let db = household.rows().await;
+    let before = files_of_rows(&db).await;
+    let migrate = |kind: &str| {
+        let text = format!("# Context\n\nIt is {kind}.\n");
+        Op::Migrate { files: vec![FileText { file: "context.md".to_owned(), text }], dry_run: false }
+    };
+    // A session that ends well without a change has divided nothing.
+    household.told::<Migrated>(migrate("idle"));
+    eventually("status says that nothing was divided", || async {
+        let status: Status = household.told(Op::Status);
+        match status.troubles.iter().any(|why| why.contains("No session divided context.md")) {
+            true => Ok(()),
+            false => Err(format!("{:?}", status.troubles)),
+        }
+    })
+    .await;
+    household.told::<Migrated>(Op::MigrateBack);
+    assert_eq!(files_of_rows(&db).await, before);
+    // While a session is at it, what it writes next would stay.
+    household.told::<Migrated>(migrate("slow"));
+    model.wait_for(|seen| seen.iter().any(|request| request.body.to_string().contains("It is slow."))).await;
+    let with_it = files_of_rows(&db).await;
+    for op in [Op::MigrateBack, migrate("slow")] {
+        assert_eq!(household.refused(op).0, "dividing");
+    }
+    assert_eq!(files_of_rows(&db).await, with_it);
+    let sql = "SELECT id::text FROM general.sessions WHERE state = 'running'";
+    let session: String = db.query_one(sql, &[]).await.expect("the session").get(0);
+    let (code, out, err) = tokio::task::block_in_place(|| household.cli(&["sessions", "cancel", &session]));
+    assert_eq!(code, 0, "{out}{err}");
+    eventually("the migration is taken back", || async {
+        household.ask::<Migrated>(Op::MigrateBack).map(drop).map_err(|refusal| refusal.message)
+    })
+    .await;
+    assert_eq!(files_of_rows(&db).await, before);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -9,27 +9,20 @@ use super::super::text::{block, one_line};
 use super::super::{Outcome, Place};
 use super::args::Accept;
 use super::client::{JournalClient, JournalError};
-use journal::file::{FileName, Kind};
-use journal::wire::{Accepted, Edit, EditId, Op};
+use journal::wire::{Accepted, Edit, EditId, Op, RefusedEdit, Status};
 
-/// What is not taken in.
-const CHANGED: i32 = 1;
+/// An edit waits still.
+const WAITS: i32 = 1;
 
 pub fn run(place: &Place, client: &JournalClient, args: &Accept) -> Outcome {
     let out = &place.out;
     let edits = chosen(client.ask(Op::Edits)?, &args.files)?;
     if edits.is_empty() {
-        return out.answer(&Accepted::default(), |out, _| out.line("Nothing to accept: no file was edited."));
+        return nothing(out, &client.ask::<Status>(Op::Status)?.troubles);
     }
     // Programs get what became of them; what they are, `status` lists.
     if !out.json {
         edits.iter().for_each(|edit| show(out, edit));
-    }
-    if args.yes && !args.also_deletions {
-        let touched = edits.iter().map(|edit| (edit, gone_from_log(edit))).find(|(_, gone)| *gone > 0);
-        if let Some((edit, lines)) = touched {
-            return Err(JournalError::LogLines { file: edit.id.file.clone(), lines }.into());
-        }
     }
     if !args.yes {
         if out.json || !std::io::stdin().is_terminal() {
@@ -45,9 +38,18 @@ pub fn run(place: &Place, client: &JournalClient, args: &Accept) -> Outcome {
     }
     // By their hashes, so that nothing is taken in that was not shown.
     let edits: Vec<EditId> = edits.into_iter().map(|edit| edit.id).collect();
-    let accepted: Accepted = client.ask(Op::Accept { edits, looked: !args.yes })?;
+    let accepted: Accepted = client.ask(Op::Accept { edits, looked: !args.yes, deletions: args.also_deletions })?;
     out.answer(&accepted, people)?;
-    Ok(if accepted.changed.is_empty() { 0 } else { CHANGED })
+    Ok(if accepted.changed.is_empty() && accepted.refused.is_empty() { 0 } else { WAITS })
+}
+
+/// Nothing was edited, or what was can't be read.
+fn nothing(out: &Out, troubles: &[String]) -> Outcome {
+    out.answer(&Accepted::default(), |out, _| {
+        out.line("Nothing to accept: no file was edited.");
+        troubles.iter().for_each(|trouble| out.toned(Tone::Warn, &block(trouble)));
+    })?;
+    Ok(0)
 }
 
 /// Those of the files that were named, or all.
@@ -58,19 +60,10 @@ fn chosen(edits: Vec<Edit>, files: &[String]) -> Result<Vec<Edit>, JournalError>
     Ok(edits.into_iter().filter(|edit| files.is_empty() || files.contains(&edit.id.file)).collect())
 }
 
-/// How many lines of a day's log an edit takes away or changes. A log only grows, so mostly that is a mistake.
-fn gone_from_log(edit: &Edit) -> usize {
-    let is_log = FileName::read(&edit.id.file).is_some_and(|file| matches!(file.kind(), Kind::Today | Kind::Day));
-    let came: Vec<&str> = edit.diff.lines().filter_map(|line| line.strip_prefix('+')).collect();
-    // A last line that only got its end is there still.
-    let went = edit.diff.lines().filter_map(|line| line.strip_prefix('-'));
-    went.filter(|line| is_log && !line.trim().is_empty() && !came.contains(line)).count()
-}
-
 fn show(out: &Out, edit: &Edit) {
     out.toned(Tone::Head, &one_line(&edit.id.file, 200));
     diff(out, &edit.diff);
-    let gone = gone_from_log(edit);
+    let gone = edit.gone_from_log();
     if gone > 0 {
         let lines = if gone == 1 { "line" } else { "lines" };
         out.toned(Tone::Warn, &format!("    {gone} {lines} of this log went or changed; a log only grows"));
@@ -87,6 +80,10 @@ fn people(out: &Out, accepted: &Accepted) {
     line(&accepted.taken, "Accepted");
     line(&accepted.conflicts, "The journal had changed too, and both are kept");
     line(&accepted.changed, "Changed since it was shown, so nothing was taken from it; run this again");
+    for RefusedEdit { file, why } in &accepted.refused {
+        out.toned(Tone::Warn, &format!("Not taken in: {}", one_line(file, 200)));
+        out.line(&format!("    {}", block(why)));
+    }
 }
 
 #[cfg(test)]
@@ -96,15 +93,6 @@ mod tests {
     fn edit(file: &str) -> Edit {
         let id = EditId { file: file.into(), sha256: "00".into() };
         Edit { id, diff: "-a\n+b\n".into(), conflicts: Vec::new() }
-    }
-
-    #[test]
-    fn lines_that_a_log_lost_are_counted() {
-        let log = |diff: &str| Edit { diff: diff.into(), ..edit("sessions/today.md") };
-        assert_eq!(gone_from_log(&log("@@ line 3 @@\n+**10:00** - new\n")), 0);
-        assert_eq!(gone_from_log(&log("@@ line 3 @@\n-**09:00** - one\n+**09:00** - one\n+**10:00** - new\n")), 0);
-        assert_eq!(gone_from_log(&log("@@ line 3 @@\n-**09:00** - one\n-**09:30** - two\n+**09:00** - other\n-\n")), 2);
-        assert_eq!(gone_from_log(&Edit { diff: "-**09:00** - one\n".into(), ..edit("reference/ideas.md") }), 0);
     }
 
     #[test]

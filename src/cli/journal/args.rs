@@ -77,8 +77,11 @@ pub struct Init {
     #[arg(long, conflicts_with = "claude_md")]
     pub no_claude_md: bool,
     /// Only take the section away again
-    #[arg(long, conflicts_with = "no_claude_md")]
+    #[arg(long, conflicts_with_all = ["no_claude_md", "user"])]
     pub remove_claude_md: bool,
+    /// As root: the user who may read and edit the files besides the daemon's [default: who called sudo]
+    #[arg(long, value_name = "NAME")]
+    pub user: Option<String>,
 }
 
 /// `journal sync`

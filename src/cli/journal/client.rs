@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 
 use super::super::local::{meaning, sentence};
 use super::super::problem::{FAILED, Problem, USAGE};
+use super::access::AccessError;
 use base::local::ConnectionError;
 use journal::client::Client;
 use journal::wire::Op;
@@ -66,6 +67,8 @@ pub enum JournalError {
     Connection(#[from] ConnectionError),
     #[error(transparent)]
     Init(#[from] InitError),
+    #[error(transparent)]
+    Access(#[from] AccessError),
     #[error("{path} can't be read: {source}")]
     Read { path: PathBuf, source: std::io::Error },
     #[error(
@@ -78,8 +81,6 @@ pub enum JournalError {
     NoEdit { file: String },
     #[error("nobody can be asked here, because standard input is not a terminal")]
     NobodyToAsk,
-    #[error("the log {file} lost or changed {lines} of its lines, and a log only grows; nothing was taken in")]
-    LogLines { file: String, lines: usize },
 }
 
 impl From<JournalError> for Problem {
@@ -87,6 +88,10 @@ impl From<JournalError> for Problem {
         let (exit, code, next) = match &error {
             JournalError::Connection(error) => meaning(error, AWAY),
             JournalError::Init(_) => (FAILED, "init", ""),
+            JournalError::Access(AccessError::NotRoot) => {
+                (USAGE, "usage", "Run it by sudo, or set `group` in [modules.journal] to a group of that user.")
+            }
+            JournalError::Access(_) => (USAGE, "usage", "Nothing was done. Name a user of this system: --user NAME"),
             JournalError::Read { .. } => (FAILED, "file", ""),
             JournalError::NoHome => {
                 (FAILED, "home", "Name the settings: butlerd journal install-hooks --settings FILE")
@@ -97,12 +102,6 @@ impl From<JournalError> for Problem {
                 "Name a directory with core.md, context.md, decisions.md, or identity.md, state.md and others of zylos.",
             ),
             JournalError::NoEdit { .. } => (USAGE, "usage", "See what waits: butlerd journal accept"),
-            JournalError::LogLines { .. } => (
-                FAILED,
-                "deletions",
-                "Put the lines back, or look and say yes at a terminal: butlerd journal accept (without --yes). If it is meant: \
-                 butlerd journal accept --yes --also-deletions",
-            ),
             JournalError::NobodyToAsk => (
                 USAGE,
                 "usage",

@@ -4,16 +4,17 @@ use std::path::{Path, PathBuf};
 
 use super::super::Outcome;
 use super::super::changes::tell;
-use super::super::local::{named_socket, sentence, variable};
+use super::super::local::{first_there, named_socket, sentence, variable};
 use super::super::out::Out;
 use super::super::problem::FAILED;
 use super::super::text::block;
+use super::access;
 use super::args::{Hooks, Init};
 use super::client::{JournalClient, JournalError};
-use journal::client::{SOCKET_VARIABLE, candidates};
+use journal::client::{SOCKET, SOCKET_VARIABLE, candidates, socket_of};
 use journal::wire::{Initialized, Op};
 use project::init::journal::{self as registration, CODEX_FILE, JournalOptions, SETTINGS_FILE, SKILL_FILE};
-use project::init::{Change, InitReport};
+use project::init::{Change, InitReport, JournalCommand};
 
 /// The file of instructions that gets the section.
 const INSTRUCTIONS: &str = "CLAUDE.md";
@@ -25,10 +26,22 @@ pub fn init(client: &JournalClient, out: &Out, args: &Init) -> Outcome {
         let report = registration::remove_instructions(&path, false).map_err(JournalError::from)?;
         return out.answer(&report, |out, report| tell(out, report, false, "No file has the section."));
     }
+    let command = command(client)?;
+    let user = access::user(args.user.as_deref()).map_err(JournalError::from)?;
     let mut done: Initialized = client.ask(Op::Init)?;
     let mut exit = 0;
+    if let Some(user) = user {
+        match access::open_to(user.uid, Path::new(&done.dir), &done.directories) {
+            Ok(()) => done.notes.push(format!("{} may read and edit the files.", user.name)),
+            // The journal itself is there.
+            Err(error) => {
+                done.notes.push(sentence(&error));
+                exit = FAILED;
+            }
+        }
+    }
     if !args.no_claude_md {
-        match registration::instruct(&path, &done.dir, false) {
+        match registration::instruct(&path, &done.dir, &command, false) {
             Ok(InitReport { changes, .. }) => {
                 let told = |change: Change| format!("Changed: {} ({})", change.path.display(), change.what);
                 done.notes.extend(changes.into_iter().map(told));
@@ -70,8 +83,9 @@ pub fn hooks(client: &JournalClient, out: &Out, args: &Hooks) -> Outcome {
     if !args.remove && args.settings.is_none() {
         report.notes.push(format!(
             "Claude Code reads {SETTINGS_FILE} of {} only where it is started in the directory above. For all \
-             directories: butlerd journal install-hooks --settings {}",
+             directories: {} install-hooks --settings {}",
             own.display(),
+            options.command.line().map_err(JournalError::from)?,
             own.join("settings.json").display()
         ));
     }
@@ -86,19 +100,35 @@ fn options(
     codex: Option<&Path>,
     args: &Hooks,
 ) -> Result<JournalOptions, JournalError> {
-    let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
-    let program = std::env::current_exe();
     Ok(JournalOptions {
-        program: program.map_err(|source| JournalError::Read { path: "butlerd".into(), source })?,
+        command: command(client)?,
         settings: absolute(args.settings.clone().unwrap_or_else(|| own.join(SETTINGS_FILE))),
         skill: absolute(own.join(SKILL_FILE)),
         codex: codex.map(|codex| absolute(codex.join(CODEX_FILE))),
-        // Whoever named a daemon or a butler means that one in the hooks, too.
-        socket: match client.butler() {
-            Some(_) => candidates(client.data_dir(), client.butler()).into_iter().next().map(absolute),
-            None => named_socket(SOCKET_VARIABLE, client.data_dir(), |data_dir| candidates(data_dir, None)),
-        },
         dry_run: args.dry_run,
+    })
+}
+
+fn absolute(path: PathBuf) -> PathBuf {
+    std::path::absolute(&path).unwrap_or(path)
+}
+
+/// Whoever named a daemon or a butler means that one, too, in what is registered and in what is written down.
+fn command(client: &JournalClient) -> Result<JournalCommand, JournalError> {
+    let program = std::env::current_exe();
+    let (data_dir, by_variable) = (client.data_dir(), variable(SOCKET_VARIABLE).is_some());
+    let butler = client.butler().filter(|butler| socket_of(butler) != SOCKET);
+    let socket = match butler {
+        Some(_) => first_there(candidates(data_dir, butler)).map(absolute),
+        None => named_socket(SOCKET_VARIABLE, data_dir, |data_dir| candidates(data_dir, None)),
+    };
+    Ok(JournalCommand {
+        program: program.map_err(|source| JournalError::Read { path: "butlerd".into(), source })?,
+        path: variable("PATH").unwrap_or_default(),
+        socket,
+        by_variable,
+        data_dir: data_dir.map(|path| absolute(path.to_owned())),
+        butler: butler.map(str::to_owned),
     })
 }
 

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use super::super::Outcome;
 use super::super::out::Out;
-use super::super::text::{block, one_line};
 use super::args::Migrate;
 use super::client::{JournalClient, JournalError};
+use super::print;
 use journal::wire::{FileText, Migrated, Op};
 
 /// Larger files are left out.
@@ -39,24 +39,18 @@ const PROFILE: &str = "profile.md";
 pub fn run(client: &JournalClient, out: &Out, args: &Migrate) -> Outcome {
     let Some(dir) = &args.dir else {
         let back: Migrated = client.ask(Op::MigrateBack)?;
-        return out.answer(&back, people);
+        return out.answer(&back, |out, back| print::migrated(out, back, "Taken back"));
     };
-    let found = read(dir)?;
+    // An error says where it looked.
+    let dir = std::path::absolute(dir).map_err(|source| JournalError::Read { path: dir.clone(), source })?;
+    let found = read(&dir)?;
     if found.files.is_empty() {
-        return Err(JournalError::NothingToTake { path: dir.clone() }.into());
+        return Err(JournalError::NothingToTake { path: dir }.into());
     }
     let mut done: Migrated = client.ask(Op::Migrate { files: found.files, dry_run: args.dry_run })?;
     done.left.extend(found.left);
-    out.answer(&done, people)
-}
-
-fn people(out: &Out, done: &Migrated) {
-    done.taken.iter().for_each(|taken| out.line(&format!("Taken: {}", one_line(taken, 500))));
-    done.left.iter().for_each(|left| out.line(&format!("Left alone: {}", one_line(left, 500))));
-    if done.taken.is_empty() {
-        out.line("Nothing changed.");
-    }
-    done.notes.iter().for_each(|note| out.line(&block(note)));
+    let did = if args.dry_run { "Would be taken" } else { "Taken" };
+    out.answer(&done, |out, done| print::migrated(out, done, did))
 }
 
 /// What a directory has for the journal.

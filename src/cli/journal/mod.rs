@@ -2,6 +2,7 @@
 //! belong to the person are read and written here, with the person's rights.
 
 mod accept;
+mod access;
 mod args;
 mod client;
 mod init;

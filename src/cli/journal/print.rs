@@ -4,7 +4,7 @@ use super::super::changes::diff;
 use super::super::out::{Out, Tone};
 use super::super::text::{block, count, one_line};
 use super::status::kilobytes;
-use journal::wire::{Checked, Checkpoint, FileText, Level, Said, Undone};
+use journal::wire::{Checked, Checkpoint, FileText, Level, Migrated, Said, Undone};
 
 pub fn checkpoint(out: &Out, made: &Checkpoint) {
     let all = count(usize::try_from(made.count).unwrap_or_default(), "conversation");
@@ -73,6 +73,16 @@ pub fn undone(out: &Out, undone: &Undone, dry_run: bool) {
     undone.notes.iter().for_each(|note| out.line(&block(note)));
 }
 
+/// `did`: what became of the files.
+pub fn migrated(out: &Out, done: &Migrated, did: &str) {
+    done.taken.iter().for_each(|taken| out.line(&format!("{did}: {}", one_line(taken, 500))));
+    done.left.iter().for_each(|left| out.line(&format!("Left alone: {}", one_line(left, 500))));
+    if done.taken.is_empty() {
+        out.line("Nothing changed.");
+    }
+    done.notes.iter().for_each(|note| out.line(&block(note)));
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc::channel;
@@ -119,6 +129,18 @@ mod tests {
         };
         let text = printed(|out| log(out, &[said]));
         assert_eq!(text, "#7 [2026-02-07 10:00:00] IN (telegram:ada, owner)\na[2J\nb\n\n");
+    }
+
+    #[test]
+    fn a_migration_says_what_became_of_the_files() {
+        let done = |taken: &[&str], left: &[&str]| {
+            let texts = |all: &[&str]| all.iter().map(|text| (*text).to_owned()).collect();
+            Migrated { taken: texts(taken), left: texts(left), notes: Vec::new() }
+        };
+        let back = printed(|out| migrated(out, &done(&["archive/a.md"], &[]), "Taken back"));
+        assert_eq!(back, "Taken back: archive/a.md\n");
+        let none = printed(|out| migrated(out, &done(&[], &["x: it is empty"]), "Taken"));
+        assert_eq!(none, "Left alone: x: it is empty\nNothing changed.\n");
     }
 
     #[test]

@@ -189,6 +189,9 @@ async fn accept(visit: &Visit) -> Answer {
     };
     let edits = vec![EditId { file, sha256 }];
     let accepted = visit.calls.journal_accept(&visit.ext, name.clone(), edits, true).await?;
+    if let Some(refused) = accepted.refused.first() {
+        return Err(PageError::new(http::StatusCode::CONFLICT, refused.why.clone()));
+    }
     if !accepted.changed.is_empty() {
         let why = "The file changed since it was shown, so nothing was taken from it. Look at it again.";
         return Err(PageError::new(http::StatusCode::CONFLICT, why));

@@ -4,10 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::journal::file::FileName;
 use ::journal::rotate::rotate;
 use ::journal::state::{check, files};
 use ::journal::templates::fill;
-use ::journal::wire::{Checked, Level};
+use ::journal::wire::{Checked, EditId, Level};
 use async_trait::async_trait;
 use base::{TenantId, Trust};
 use schedule::{BuiltInSchedule, BuiltInTimes, request_run_of_house};
@@ -15,7 +16,9 @@ use store::StoreError;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::journals::{JournalError, Journals};
+use super::edits::Accepts;
+use super::files::OnDisk;
+use super::journals::{JournalError, Journals, hash};
 use super::sql::{self, Step};
 use super::sync::SyncError;
 use crate::background::{Background, TaskError};
@@ -117,13 +120,29 @@ impl Journals {
         Step::new(kind, actor, None, Trust::System)
     }
 
-    /// Fills what is missing from the templates. Returns what was made, and what was there.
+    /// Fills what is missing or empty from the templates. Returns what was made, and what was there.
     pub async fn init(&self, tenant: &TenantId, actor: &str) -> Result<(Vec<String>, Vec<String>), JournalError> {
+        // A file that somebody emptied says that nothing of it is to stay.
+        let on_disk = self.on_disk(tenant).await;
+        let emptied = on_disk.iter().filter_map(|(file, found)| match found {
+            OnDisk::Edited { text, .. } if text.trim().is_empty() => {
+                Some(EditId { file: file.to_string(), sha256: hash(text) })
+            }
+            _ => None,
+        });
+        let by = Accepts { actor, looked: false, deletions: false };
+        self.accept(tenant, &emptied.collect::<Vec<_>>(), by).await?;
         let (butler, today) = (self.butler.to_string(), self.now().date());
-        let filled =
+        let (mut made, there) =
             self.change(tenant, &Self::step("init", actor), |journal| Ok(fill(journal, &butler, today))).await?;
-        let names = |files: Vec<::journal::file::FileName>| files.iter().map(ToString::to_string).collect();
-        Ok((names(filled.0), names(filled.1)))
+        // What the journal has and the disk hasn't is written again.
+        let is_missing = |file: &FileName| {
+            on_disk.iter().find(|(name, _)| name == file).is_none_or(|(_, found)| *found == OnDisk::Missing)
+        };
+        let (missing, there): (Vec<_>, Vec<_>) = there.into_iter().partition(is_missing);
+        made.extend(missing);
+        let names = |files: Vec<FileName>| files.iter().map(ToString::to_string).collect();
+        Ok((names(made), names(there)))
     }
 
     /// The turn of the day.

@@ -6,11 +6,10 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use ::journal::documents::{Change, Document, Documents};
-use ::journal::file::{CORE_BUDGET, FileName};
-use ::journal::merge::{diff, merge};
+use ::journal::file::FileName;
 use ::journal::undo::{differences, take_back};
-use ::journal::wire::{Accepted, Edit, EditId, FileDiff, Refusal, Undone};
-use base::{ButlerName, Clock, TenantId, Trust, crash};
+use ::journal::wire::{FileDiff, Refusal, Undone};
+use base::{ButlerName, Clock, TenantId, crash};
 use conversation::ConversationReader;
 use jiff::civil::DateTime;
 use nix::unistd::Gid;
@@ -194,29 +193,14 @@ impl Journals {
 
     /// Writes all files as the journal has them, and takes edits in where the settings say so.
     pub async fn look(&self, tenant: &TenantId) -> Result<(), JournalError> {
-        if !self.render_rows(tenant, None).await? {
-            return Ok(());
-        }
-        if self.settings.edits == super::Edits::Trust {
-            let trust = self.trust_of_edits(tenant, false).await?;
-            // Core memory waits where the edit may be made of others' words.
-            let may = |edit: &EditId| trust >= Trust::System || edit.file != FileName::core().as_str();
-            let ids = self.edits(tenant).await?.into_iter().map(|edit| edit.id).filter(may).collect::<Vec<_>>();
-            for id in ids {
-                match self.accept(tenant, std::slice::from_ref(&id), "edits = \"trust\"", trust).await {
-                    // It waits for a person, and status names it.
-                    Err(JournalError::Refused(why)) => {
-                        tracing::debug!(butler = %self.butler, file = id.file, why = why.message, "an edit is not taken in");
-                    }
-                    done => drop(done?),
-                }
-            }
+        if self.render_rows(tenant, None).await? && self.settings.edits == super::Edits::Trust {
+            self.accept_by_itself(tenant).await?;
         }
         Ok(())
     }
 
     /// How each file is that may be the journal's, and what is wrong with those that can't be read.
-    async fn on_disk(&self, tenant: &TenantId) -> Vec<(FileName, OnDisk)> {
+    pub async fn on_disk(&self, tenant: &TenantId) -> Vec<(FileName, OnDisk)> {
         let on_disk = self.files(tenant);
         blocking(move || on_disk.names().into_iter().map(|file| (file.clone(), on_disk.look(&file))).collect()).await
     }
@@ -234,8 +218,15 @@ impl Journals {
             }
         }
         let on_disk = self.files(tenant);
-        let (foreign, directories) = blocking(move || (on_disk.foreign(), on_disk.strange_directories())).await;
+        let (foreign, directories, unwritten) =
+            blocking(move || (on_disk.foreign(), on_disk.strange_directories(), on_disk.unwritten())).await;
         strange.extend(directories.into_iter().map(|why| format!("{why}.")));
+        strange.extend(
+            unwritten.into_iter().map(|why| {
+                format!("{why}. The journal's rows are as they are to be, and it is written once that goes.")
+            }),
+        );
+        strange.extend(self.files(tenant).waiting());
         strange.extend(foreign.into_iter().map(|file| {
             format!(
                 "{file} is no file of a journal, so nothing is taken from it. Those are core.md and, in reference/ and users/, names \
@@ -243,108 +234,6 @@ impl Journals {
             )
         }));
         (edited, strange)
-    }
-
-    /// What somebody edited, with what changed.
-    pub async fn edits(&self, tenant: &TenantId) -> Result<Vec<Edit>, JournalError> {
-        let journal = self.load(tenant, Files::All).await?;
-        let edited = self.on_disk(tenant).await.into_iter().filter_map(|(file, found)| match found {
-            OnDisk::Edited { written, text } => Some((file, written, text)),
-            _ => None,
-        });
-        let edit = |(file, written, text): (FileName, String, String)| {
-            let now = journal.get(&file).cloned().unwrap_or_default();
-            let conflicts =
-                if now.text() == text { Vec::new() } else { merge(&written, &text, &now, Trust::Owner).conflicts };
-            let id = EditId { file: file.to_string(), sha256: hash(&text) };
-            (now.text() != text).then(|| Edit { id, diff: diff(&written, &text), conflicts })
-        };
-        Ok(edited.filter_map(edit).collect())
-    }
-
-    /// How far an edit is believed: as the owner, unless a sync by hand was shown words of others since a person `looked` at
-    /// what is edited. Whoever edits may have read them.
-    pub async fn trust_of_edits(&self, tenant: &TenantId, looked: bool) -> Result<Trust, StoreError> {
-        if looked {
-            return Ok(Trust::Owner);
-        }
-        let least = sql::least_shown(&mut self.lease(tenant).await?, self.schema(), tenant).await?;
-        Ok(least.unwrap_or(Trust::Owner))
-    }
-
-    /// Takes edits in of which a person `looked` at each, or nobody did.
-    pub async fn accept_of(
-        &self,
-        tenant: &TenantId,
-        edits: &[EditId],
-        (actor, looked): (&str, bool),
-    ) -> Result<Accepted, JournalError> {
-        let trust = self.trust_of_edits(tenant, looked).await?;
-        let accepted = self.accept(tenant, edits, actor, trust).await?;
-        // What is edited still was not shown, or not taken in.
-        if looked && self.edits(tenant).await?.is_empty() {
-            sql::looked(&mut self.lease(tenant).await?, self.schema(), tenant, self.clock.now()).await?;
-        }
-        Ok(accepted)
-    }
-
-    /// Takes edits in as far as the files are as they were shown. `trust`: how far whoever edited is believed.
-    pub async fn accept(
-        &self,
-        tenant: &TenantId,
-        edits: &[EditId],
-        actor: &str,
-        trust: Trust,
-    ) -> Result<Accepted, JournalError> {
-        let mut accepted = Accepted::default();
-        for edit in edits {
-            let Some(file) = FileName::read(&edit.file) else {
-                return Err(JournalError::refused("no_such_file", format!("There is no file `{}`.", edit.file)));
-            };
-            let (on_disk, name) = (self.files(tenant), file.clone());
-            let found = blocking(move || on_disk.look(&name)).await;
-            let (written, text) = match found {
-                OnDisk::Edited { written, text } if hash(&text) == edit.sha256 => (written, text),
-                _ => {
-                    accepted.changed.push(file.to_string());
-                    continue;
-                }
-            };
-            if file == FileName::core() && trust < Trust::System {
-                let why = "A sync was shown words of others, and core.md, which every session is told, takes none of them. If the \
-                           edit is yours, look at it and take it in at a terminal: butlerd journal accept (without --yes).";
-                return Err(JournalError::refused("untrusted", why));
-            }
-            let step = Step::new("person", actor, None, trust);
-            let (name, shown) = (file.clone(), text.clone());
-            let conflicts = self.change(tenant, &step, move |journal| {
-                let now = journal.get(&name).cloned().unwrap_or_default();
-                if now.text() == shown {
-                    return Ok(Vec::new());
-                }
-                let merged = merge(&written, &shown, &now, trust);
-                let bytes = merged.document.text().len();
-                if name == FileName::core() && bytes > CORE_BUDGET {
-                    let message = format!(
-                        "core.md would have {bytes} bytes, and may have {CORE_BUDGET}, because every session is told it. It stays \
-                         as it was, and so does your file: make it shorter, or put the details into a reference file."
-                    );
-                    return Err(Refusal { code: "over_budget".to_owned(), message });
-                }
-                journal.set(name, merged.document);
-                Ok(merged.conflicts)
-            });
-            let conflicts = conflicts.await?;
-            // From here on the file's text is the journal's own, and the merged one can take its place.
-            let (on_disk, name) = (self.files(tenant), file.clone());
-            if let Err(e) = blocking(move || on_disk.accept(&name, &text)).await {
-                tracing::warn!(butler = %self.butler, error = %e, "an accepted edit can't be noted beside its file");
-            }
-            self.render(tenant, [file.clone()].into()).await;
-            accepted.conflicts.extend(conflicts.into_iter().map(|what| format!("{file}: {what}")));
-            accepted.taken.push(file.to_string());
-        }
-        Ok(accepted)
     }
 
     /// Takes a step back as a new step `by`, or, in a `dry_run`, only says what that changes. What later steps built on
@@ -421,12 +310,12 @@ pub(super) fn touched(before: &Documents, changes: &[Change]) -> BTreeSet<FileNa
     files
 }
 
-fn hash(text: &str) -> String {
+pub(super) fn hash(text: &str) -> String {
     Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Work with files, apart from the threads that serve requests.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+pub(super) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
         Err(e) => std::panic::resume_unwind(e.into_panic()),

@@ -186,6 +186,7 @@ impl Journals {
             let mut journal = self.load(tenant, sql::Files::All).await?;
             return Ok(taken_in_whole(&mut journal, given)?.0);
         }
+        self.refuse_while_dividing()?;
         let step = Step::by_person("migrate", peer);
         let (mut done, divided) = self.change(tenant, &step, |journal| taken_in_whole(journal, given)).await?;
         if !divided.is_empty() {
@@ -214,9 +215,9 @@ impl Journals {
             apart_from_memory: true,
             ..SessionRequest::new(prompt, cause)
         };
+        self.dividing.store(true, Ordering::Release);
         match self.sessions.start(request).await {
             Ok((session, end)) => {
-                self.dividing.store(true, Ordering::Release);
                 let (journals, tenant) = (self.clone(), tenant.clone());
                 task::spawn(task::Kind::Job, "dividing", async move {
                     let ended = journals.divided(&tenant, session, end.await).await;
@@ -228,7 +229,22 @@ impl Journals {
                 });
                 format!("A session divides context.md: butlerd sessions show {session}")
             }
-            Err(e) => format!("context.md is reference/context.md and no session could divide it: {e}"),
+            Err(e) => {
+                self.dividing.store(false, Ordering::Release);
+                format!("context.md is reference/context.md and no session could divide it: {e}")
+            }
+        }
+    }
+
+    /// What a session writes while a migration is taken back would stay.
+    fn refuse_while_dividing(&self) -> Result<(), JournalError> {
+        match self.dividing.load(Ordering::Acquire) {
+            true => Err(JournalError::refused(
+                "dividing",
+                "A session divides context.md just now, and nothing was changed. Wait until it has ended, or stop it: \
+                 butlerd sessions (shows it), butlerd sessions cancel ID",
+            )),
+            false => Ok(()),
         }
     }
 
@@ -242,10 +258,11 @@ impl Journals {
     ) -> Result<(), JournalError> {
         // One that failed before it wrote anything may have had a successor.
         let session = end.as_ref().map_or(began, |end| end.session_id);
-        if end.is_some_and(|end| end.state == SessionState::Succeeded) {
+        let steps = sql::migration_steps(&mut self.lease(tenant).await?, self.schema(), tenant, Some(session)).await?;
+        // One that wrote nothing has divided nothing.
+        if end.is_some_and(|end| end.state == SessionState::Succeeded) && !steps.is_empty() {
             return self.note_divided(tenant, session).await;
         }
-        let steps = sql::migration_steps(&mut self.lease(tenant).await?, self.schema(), tenant, Some(session)).await?;
         let mut stays = Vec::new();
         for step in steps {
             let by = Step::new("migrate_back", sql::HOUSE, None, Trust::System);
@@ -292,6 +309,7 @@ impl Journals {
 
     /// Takes the last migration back: what it and its session made goes, and what they replaced is there again.
     pub async fn migrate_back(&self, tenant: &TenantId, peer: &str) -> Result<Migrated, JournalError> {
+        self.refuse_while_dividing()?;
         let steps = sql::migration_steps(&mut self.lease(tenant).await?, self.schema(), tenant, None).await?;
         if steps.is_empty() {
             return Err(JournalError::refused("not_found", "There is no migration to take back."));

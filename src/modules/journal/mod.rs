@@ -5,6 +5,7 @@
 //! ([`opening`]), write it by tools ([`tools`]), and sync sessions work the conversation log into it ([`sync`]). A
 //! person's programs ask at a Unix socket ([`operations`]).
 
+mod edits;
 mod files;
 mod jobs;
 mod journals;

@@ -12,8 +12,9 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::Notify;
 
+use super::edits::Accepts;
 use super::journals::{JournalError, Journals};
-use super::sql::{self, Files, Step};
+use super::sql::{self, Files, Step, SyncRow};
 use super::sync::{Begun, ByHand, NOTHING};
 use super::told;
 use crate::local_socket::{Answers, Reply};
@@ -68,7 +69,9 @@ impl JournalAnswers {
             Op::Log { most } => value(self.log(tenant, most).await?),
             Op::Show { file } => value(self.show(tenant, &file).await?),
             Op::Edits => value(journals.edits(tenant).await?),
-            Op::Accept { edits, looked } => value(journals.accept_of(tenant, &edits, (peer, looked)).await?),
+            Op::Accept { edits, looked, deletions } => {
+                value(journals.accept(tenant, &edits, Accepts { actor: peer, looked, deletions }).await?)
+            }
             Op::Undo { dry_run } => value(journals.undo(tenant, peer, dry_run).await?),
             Op::Rotate => value(Rotated { lines: journals.rotate(tenant, peer).await? }),
             Op::Check => value(journals.check(tenant).await?),
@@ -83,10 +86,9 @@ impl JournalAnswers {
         let dir = self.journals.files(tenant).root().display().to_string();
         let mut notes = Vec::new();
         let own = format!("uid:{}", nix::unistd::geteuid());
-        if peer != own && self.journals.settings.group.is_none() {
+        if peer != own && peer != "uid:0" && self.journals.settings.group.is_none() {
             notes.push(
-                "The files belong to the daemon's user. To read and edit them as yourself, set `group` in [modules.journal] to \
-                 a group of yours and `dir` to a directory outside of the data directory, and reload."
+                "The files belong to the daemon's user. To read and edit them as yourself: sudo butlerd journal init"
                     .to_owned(),
             );
         }
@@ -155,8 +157,8 @@ impl JournalAnswers {
         if journals.sync_status(tenant).await?.0.unsummarized_count == 0 {
             return Ok(begun("nothing", NOTHING));
         }
-        if journals.under_way(tenant).await?.is_some() {
-            return Ok(begun("under_way", "A sync is under way."));
+        if let Some(sync) = journals.under_way(tenant).await? {
+            return Ok(begun("under_way", &self.holder(&sync)));
         }
         match journals.request_sync(tenant).await? {
             Some(true) => {
@@ -170,6 +172,19 @@ impl JournalAnswers {
                  --status, then --begin and --end.",
             )),
         }
+    }
+
+    /// Who works on a range, and how that ends.
+    fn holder(&self, sync: &SyncRow) -> String {
+        let (begin, end) = (sync.begin_id, sync.end_id);
+        if !sync.by_hand {
+            return format!("A sync of {begin} to {end} is under way.");
+        }
+        let until = sync.lease_until.to_zoned(self.journals.store.time_zone().clone()).strftime("%H:%M");
+        format!(
+            "{begin} to {end} were asked for by hand, and are left to that until {until}. To end it: butlerd journal checkpoint \
+             {end} --summary TEXT"
+        )
     }
 
     async fn log(&self, tenant: &TenantId, most: u32) -> Result<Vec<Said>, JournalError> {

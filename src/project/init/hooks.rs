@@ -95,7 +95,7 @@ impl HookCommand {
             .filter_map(|(name, value)| Some((*self.others.iter().find(|other| **other == name)?, value)))
             .collect();
         set.extend(self.set.iter().map(|(name, value)| (*name, value.clone())));
-        let command = command_line(set, &[&self.program, "hook", event]);
+        let command = shell::command_line(set, &[&self.program, "hook", event]);
         Group { matcher, hooks: [Hook { kind: "command", command, timeout }] }
     }
 
@@ -108,12 +108,6 @@ impl HookCommand {
         let words = shell::words(command).unwrap_or_default();
         shell::without_environment(&words).1 == [self.program.as_str(), "hook", event] || is_ours(command, event)
     }
-}
-
-/// A command as a shell reads it.
-fn command_line<'a>(set: impl IntoIterator<Item = (&'a str, String)>, words: &[impl AsRef<str>]) -> String {
-    let set = set.into_iter().map(|(name, value)| format!("{name}={}", shell::quoted(&value)));
-    set.chain(words.iter().map(|word| shell::quoted(word.as_ref()))).collect::<Vec<_>>().join(" ")
 }
 
 /// The commands of an event's hooks.
@@ -170,7 +164,7 @@ pub(super) fn without(path: &Path, text: &str, hook: &HookCommand) -> Result<Opt
     // What this registration set in the environment goes.
     let left = |set: &[(String, String)], rest: &[String]| {
         let others = set.iter().filter(|(name, _)| hook.others.contains(&name.as_str()));
-        command_line(others.map(|(name, value)| (name.as_str(), value.clone())), rest)
+        shell::command_line(others.map(|(name, value)| (name.as_str(), value.clone())), rest)
     };
     take_out(&mut file, hook, |event| shared.contains(&event))
         .and_then(|()| shared.iter().try_for_each(|event| rewrite(&mut file, hook, event, left)))

@@ -6,11 +6,11 @@
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-use super::InitReport;
 use super::error::InitError;
 use super::files::{self, Files};
-use super::hooks::{self, HookCommand};
+use super::hooks;
 use super::instructions::{Section, Unpaired};
+use super::{InitReport, JournalCommand};
 
 /// The skill's file, from Claude Code's own directory.
 pub const SKILL_FILE: &str = "skills/memory-sync/SKILL.md";
@@ -20,40 +20,30 @@ pub const SETTINGS_FILE: &str = "settings.local.json";
 /// Codex's hooks, from its home. They have the form of Claude Code's.
 pub const CODEX_FILE: &str = "hooks.json";
 
-/// By this a skill is known as ours, also that of another version.
-const SKILL_MARK: &str = "written by `butlerd journal install-hooks`";
+/// By this a skill is known as ours, also that of another version. The command that wrote it stands between the two.
+const SKILL_MARK: (&str, &str) = ("written by `", " install-hooks`, which replaces it");
 
 /// What is registered and where.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct JournalOptions {
-    /// The absolute path of butlerd.
-    pub program: PathBuf,
+    /// What hooks and skill ask.
+    pub command: JournalCommand,
     /// The settings of Claude Code that get the hooks.
     pub settings: PathBuf,
     /// Where the skill goes.
     pub skill: PathBuf,
     /// Codex's hooks; none: there is no Codex here.
     pub codex: Option<PathBuf>,
-    /// The daemon's socket where it is none of the usual ones.
-    pub socket: Option<PathBuf>,
     /// Only says what would change.
     pub dry_run: bool,
 }
 
-impl JournalOptions {
-    fn hook(&self) -> Result<HookCommand, InitError> {
-        let text = |path: &Path| match path.to_str().filter(|_| path.is_absolute()) {
-            Some(text) => Ok(text.to_owned()),
-            None => Err(InitError::Path { path: path.to_owned() }),
-        };
-        let socket = self.socket.as_deref().map(text).transpose()?;
-        Ok(HookCommand::of_journal(&text(&self.program)?, socket.as_deref()))
-    }
-}
-
 /// Puts the hooks before those that the person has, and the skill beside them. Another run changes nothing.
+///
+/// Claude Code has one skill of the name that the hooks call: it is for the journal that was registered last, and the
+/// report says whose it was before.
 pub fn install_hooks(options: &JournalOptions) -> Result<InitReport, InitError> {
-    let hook = options.hook()?;
+    let (hook, line) = (options.command.hook()?, options.command.line()?);
     let (mut files, mut notes) = (Files::default(), Vec::new());
     files.edit(&options.settings, "hooks of Claude Code", |text| {
         if text.is_some_and(hooks::are_off) {
@@ -74,19 +64,39 @@ pub fn install_hooks(options: &JournalOptions) -> Result<InitReport, InitError> 
         }
     }
     files.edit(&options.skill, "skill memory-sync", |text| match text {
-        Some(text) if !text.contains(SKILL_MARK) => {
+        Some(text) if !is_ours(text) => {
             let path = options.skill.display();
             notes.push(format!("{path} is another skill and stays. Move it away and run this again to get ours."));
             Ok(Some(text.to_owned()))
         }
-        _ => Ok(Some(journal::MEMORY_SYNC.to_owned())),
+        text => {
+            if let Some(other) = another(text, options)? {
+                notes.push(format!(
+                    "The skill memory-sync goes from `{other}` to `{line}`: Claude Code has one, for the journal that was \
+                     registered last. To give it back: {other} install-hooks"
+                ));
+            }
+            options.command.fill(journal::MEMORY_SYNC).map(Some)
+        }
     })?;
     carry_out(files, options.dry_run, true, notes)
 }
 
+/// Whether a skill is one that this wrote, in whatever version.
+fn is_ours(skill: &str) -> bool {
+    skill.contains(SKILL_MARK.1)
+}
+
+/// The command that a skill of ours names, where it reaches another journal than the one that is meant.
+fn another(skill: Option<&str>, options: &JournalOptions) -> Result<Option<String>, InitError> {
+    let after = skill.filter(|skill| is_ours(skill)).and_then(|skill| skill.split_once(SKILL_MARK.0));
+    let Some((line, _)) = after.and_then(|(_, after)| after.split_once(SKILL_MARK.1)) else { return Ok(None) };
+    Ok(options.command.is_another(line)?.then(|| line.to_owned()))
+}
+
 /// Takes hooks and skill away again. What the person has beside them stays.
 pub fn remove_hooks(options: &JournalOptions) -> Result<InitReport, InitError> {
-    let hook = options.hook()?;
+    let hook = options.command.hook()?;
     let (mut files, mut notes) = (Files::default(), Vec::new());
     let registered = [(Some(&options.settings), "hooks of Claude Code"), (options.codex.as_ref(), "hooks of Codex")];
     for (path, what) in registered.into_iter().filter_map(|(path, what)| Some((path?, what))) {
@@ -103,21 +113,28 @@ pub fn remove_hooks(options: &JournalOptions) -> Result<InitReport, InitError> {
         })?;
     }
     files.edit(&options.skill, "skill memory-sync", |text| {
-        Ok(text.filter(|text| !text.contains(SKILL_MARK)).map(str::to_owned))
+        if let Some(other) = another(text, options)? {
+            notes.push(format!(
+                "The skill memory-sync that goes is for `{other}`. To have it again: {other} install-hooks"
+            ));
+        }
+        Ok(text.filter(|text| !is_ours(text)).map(str::to_owned))
     })?;
     files.return_to_backups()?;
     carry_out(files, options.dry_run, false, notes)
 }
 
-/// Writes the section about the journal, whose files are in `dir`, into a file of instructions.
-pub fn instruct(path: &Path, dir: &str, dry_run: bool) -> Result<InitReport, InitError> {
-    let section = section(dir);
+/// Writes the section about the journal, whose files are in `dir` and which `command` reaches, into a file of
+/// instructions.
+pub fn instruct(path: &Path, dir: &str, command: &JournalCommand, dry_run: bool) -> Result<InitReport, InitError> {
+    let section = section(command.fill(SECTION.trim_end())?.replace("{dir}", dir));
     edit_section(path, dry_run, true, |text| section.with(text).map(Some), &section)
 }
 
 /// Takes the section away again. A file that held nothing else goes.
 pub fn remove_instructions(path: &Path, dry_run: bool) -> Result<InitReport, InitError> {
-    let section = section("");
+    // It is known by its marks, whatever it says.
+    let section = section(String::new());
     edit_section(path, dry_run, false, |text| text.map_or(Ok(None), |text| section.without(text)), &section)
 }
 
@@ -148,11 +165,11 @@ fn carry_out(files: Files, dry_run: bool, backups: bool, notes: Vec<String>) -> 
     Ok(InitReport { changes, notes })
 }
 
-fn section(dir: &str) -> Section {
+fn section(text: String) -> Section {
     Section {
         mark: "butlerd journal",
         heading: "## Memory System",
-        text: Cow::Owned(SECTION.trim_end().replace("{dir}", dir)),
+        text: Cow::Owned(text),
         // The section that zylos writes.
         legacy_signs: &["zylos/memory", "session-inject", "c4-"],
     }
@@ -184,7 +201,7 @@ Persistent memory stored in `{dir}/`:
 
 ### Memory Sync
 When you see `[Action Required] invoke /memory-sync --begin X --end Y`:
-1. This means >30 conversations need to be processed into memory
+1. This means that more conversations than the threshold (see `butlerd journal status`) need to be processed into memory
 2. Follow the skill memory-sync to process them; it begins with `butlerd journal sync --begin X --end Y`
 3. Without the skill, `butlerd journal install-hooks` installs it
 
@@ -197,6 +214,7 @@ is accepted. No git commits needed.
 mod tests {
     use serde_json::{Value, json};
 
+    use super::hooks::HookCommand;
     use super::*;
 
     struct Home {
@@ -208,11 +226,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let claude = dir.path().canonicalize().unwrap().join(".claude");
         let options = JournalOptions {
-            program: "/opt/my tools/butlerd".into(),
+            command: JournalCommand { program: "/opt/my tools/butlerd".into(), ..JournalCommand::default() },
             settings: claude.join(SETTINGS_FILE),
             skill: claude.join(SKILL_FILE),
             codex: None,
-            socket: None,
             dry_run: false,
         };
         Home { dir, options }
@@ -245,7 +262,8 @@ mod tests {
         let prompt = json!([{"hooks": [{"type": "command", "command": command("UserPromptSubmit"), "timeout": 5}]}]);
         assert_eq!(settings["hooks"]["UserPromptSubmit"], prompt);
         assert_eq!(read(&options.settings.with_extension("json.bak")), THEIRS);
-        assert_eq!(read(&options.skill), journal::MEMORY_SYNC);
+        let skill = journal::MEMORY_SYNC.replace("butlerd journal", "'/opt/my tools/butlerd' journal");
+        assert_eq!(read(&options.skill), skill, "it names the program that the hooks run");
         assert_eq!(install_hooks(&options).unwrap(), InitReport::default());
 
         remove_hooks(&options).unwrap();
@@ -258,7 +276,7 @@ mod tests {
     #[test]
     fn settings_that_were_not_there_go_again() {
         let Home { dir, mut options } = home();
-        options.socket = Some("/data/run/journal.sock".into());
+        options.command.socket = Some("/data/run/journal.sock".into());
         install_hooks(&options).unwrap();
         assert!(
             read(&options.settings).contains("BUTLERD_JOURNAL_SOCKET=/data/run/journal.sock '/opt/my tools/butlerd'")
@@ -323,9 +341,40 @@ mod tests {
         remove_hooks(&options).unwrap();
         assert_eq!(read(&options.skill), "theirs");
         // One of ours, of another version, is replaced.
-        std::fs::write(&options.skill, format!("old, {SKILL_MARK}")).unwrap();
-        install_hooks(&options).unwrap();
-        assert_eq!(read(&options.skill), journal::MEMORY_SYNC);
+        let old = "old, written by `butlerd journal install-hooks`, which replaces it when it is run again";
+        std::fs::write(&options.skill, old).unwrap();
+        assert_eq!(install_hooks(&options).unwrap().notes, [] as [&str; 0], "it was for the same journal");
+        assert_eq!(read(&options.skill), options.command.fill(journal::MEMORY_SYNC).unwrap());
+        drop(dir);
+    }
+
+    #[test]
+    fn the_skill_is_for_the_journal_that_was_registered_last() {
+        let Home { dir, options } = home();
+        let mut health = options.clone();
+        let (socket, butler) = (Some("/d/run/journal-health.sock".into()), Some("health".to_owned()));
+        health.command = JournalCommand { socket, butler, data_dir: Some("/d".into()), ..health.command };
+        let (one, other) = (options.command.line().unwrap(), health.command.line().unwrap());
+        assert_eq!(install_hooks(&options).unwrap().notes, [] as [&str; 0]);
+        let note = &install_hooks(&JournalOptions { dry_run: true, ..health.clone() }).unwrap().notes[0];
+        assert!(note.contains(&format!("from `{one}` to `{other}`")), "{note}");
+        let note = &install_hooks(&health).unwrap().notes[0];
+        assert!(note.contains(&format!("from `{one}` to `{other}`")), "{note}");
+        assert!(note.ends_with(&format!("{one} install-hooks")), "{note}");
+        // Hooks and skill ask the same.
+        assert!(read(&options.settings).contains("BUTLERD_JOURNAL_SOCKET=/d/run/journal-health.sock "));
+        let skill = read(&options.skill);
+        for part in
+            ["`{} sync --status`", "Bash({}:*)", "`{} accept --yes`", "`{} checkpoint END ", "`{} install-hooks`"]
+        {
+            assert!(skill.contains(&part.replace("{}", &other)), "{part}: {skill}");
+        }
+        assert!(!skill.contains("butlerd journal"), "{skill}");
+        assert_eq!(install_hooks(&health).unwrap(), InitReport::default());
+        // Whoever takes it away is told whose it was.
+        let report = remove_hooks(&options).unwrap();
+        assert!(report.notes[0].ends_with(&format!("{other} install-hooks")), "{report:?}");
+        assert!(!options.skill.exists() && !options.settings.exists());
         drop(dir);
     }
 
@@ -380,7 +429,7 @@ mod tests {
     #[test]
     fn the_skill_says_what_it_must() {
         let skill = journal::MEMORY_SYNC;
-        assert!(skill.starts_with("---\nname: memory-sync\n") && skill.contains(SKILL_MARK));
+        assert!(skill.starts_with("---\nname: memory-sync\n") && is_ours(skill));
         for part in [
             "butlerd journal sync --status",
             "butlerd journal sync --begin",
@@ -396,20 +445,40 @@ mod tests {
     #[test]
     fn the_section_is_written_once_and_taken_away() {
         let dir = tempfile::tempdir().unwrap();
+        let program = "/opt/my tools/butlerd".into();
+        let command = JournalCommand { program, butler: Some("health".to_owned()), ..JournalCommand::default() };
         let path = dir.path().join("CLAUDE.md");
         std::fs::write(&path, "# Mine\n").unwrap();
-        assert_eq!(instruct(&path, "/data/journal", true).unwrap().changes.len(), 1);
+        assert_eq!(instruct(&path, "/data/journal", &command, true).unwrap().changes.len(), 1);
         assert_eq!(read(&path), "# Mine\n");
-        instruct(&path, "/data/journal", false).unwrap();
+        instruct(&path, "/data/journal", &command, false).unwrap();
         let text = read(&path);
         assert!(text.contains("Persistent memory stored in `/data/journal/`:") && text.contains("## Memory System"));
-        assert_eq!(instruct(&path, "/data/journal", false).unwrap(), InitReport::default());
+        for part in ["`{} accept --yes`", "`{} sync --begin X --end Y`", "`{} install-hooks`", "(see `{} status`)"] {
+            let part = part.replace("{}", "'/opt/my tools/butlerd' journal --butler health");
+            assert!(text.contains(&part), "{part}: {text}");
+        }
+        assert!(!text.contains("30"), "the threshold is a setting: {text}");
+        assert_eq!(instruct(&path, "/data/journal", &command, false).unwrap(), InitReport::default());
         remove_instructions(&path, false).unwrap();
         assert_eq!(read(&path), "# Mine\n");
 
+        // What an earlier version wrote is replaced, and taken away.
+        let (begin, end) = ("<!-- butlerd journal: begin -->", "<!-- butlerd journal: end -->");
+        let old = format!("# Mine\n\n{begin}\n## Memory System\n\n1. This means >30 conversations\n{end}\n");
+        for replaced in [true, false] {
+            std::fs::write(&path, &old).unwrap();
+            if replaced {
+                instruct(&path, "/data/journal", &command, false).unwrap();
+                assert!(read(&path).matches("## Memory System").count() == 1 && !read(&path).contains(">30"));
+            }
+            remove_instructions(&path, false).unwrap();
+            assert_eq!(read(&path), "# Mine\n");
+        }
+
         let zylos = "# Z\n\n## Memory System\n\nPersistent memory in `~/zylos/memory/`.\n\n## Rest\nx\n";
         std::fs::write(&path, zylos).unwrap();
-        instruct(&path, "/data/journal", false).unwrap();
+        instruct(&path, "/data/journal", &command, false).unwrap();
         let text = read(&path);
         assert!(!text.contains("zylos") && text.matches("## Memory System").count() == 1 && text.contains("## Rest"));
     }

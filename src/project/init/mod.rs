@@ -14,6 +14,7 @@ mod files;
 mod hooks;
 mod instructions;
 pub mod journal;
+mod journal_command;
 mod json;
 mod plan;
 mod servers;
@@ -28,6 +29,7 @@ use serde::Serialize;
 
 pub use assistant::Assistant;
 pub use error::InitError;
+pub use journal_command::JournalCommand;
 use plan::Plan;
 
 use crate::place::ProjectPlace;

@@ -9,6 +9,12 @@ pub(super) fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
+/// A command with what is set in its environment, as a shell reads it.
+pub(super) fn command_line<'a>(set: impl IntoIterator<Item = (&'a str, String)>, words: &[impl AsRef<str>]) -> String {
+    let set = set.into_iter().map(|(name, value)| format!("{name}={}", quoted(&value)));
+    set.chain(words.iter().map(|word| quoted(word.as_ref()))).collect::<Vec<_>>().join(" ")
+}
+
 /// The words of a simple command. `None`: a quotation does not end, so that no shell would run it.
 pub(super) fn words(command: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();

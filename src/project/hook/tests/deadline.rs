@@ -33,6 +33,16 @@ fn state_in(home: &tempfile::TempDir) -> StateDirectory {
     StateDirectory::at(&home.path().join("butlerd"))
 }
 
+/// What the assistant's own settings allow is far more, and nobody waits for that.
+#[test]
+fn a_hook_has_a_tenth_of_a_second() {
+    assert_eq!(crate::hook::DEADLINE, Duration::from_millis(100));
+    for name in crate::hook::EVENTS {
+        let most = if name == "Stop" { Duration::from_secs(3) } else { crate::hook::DEADLINE };
+        assert_eq!(Event::read(name).map(Event::deadline), Some(most), "{name}");
+    }
+}
+
 #[test]
 fn a_late_daemon_is_not_waited_for() {
     let home = tempfile::tempdir().unwrap();
