@@ -24,9 +24,14 @@ async fn another_version_of_an_event_is_an_edit_like_any_other() {
     synced(&butler).await;
     for title in ["Lunch", "Supper"] {
         server.edit(&format!("SUMMARY:{title}"), &format!("SUMMARY:{title} with Bea")).await;
-        let alone = json!({"event_id": id_of(&butler, title).await, "title": format!("{title} alone")});
-        butler.ok("calendar_update_event", alone).await;
     }
+    // A sync that the first change begins would take in what the other one is made of.
+    server.server.stands_still(true);
+    for title in ["Lunch", "Supper"] {
+        let alone = json!({"event_id": id_of(&butler, title).await, "title": format!("{title} alone")});
+        assert_eq!(butler.ok("calendar_update_event", alone).await["status"], "updated");
+    }
+    server.server.stands_still(false);
     assert_eq!(synced(&butler).await["conflicts"], 2);
     let conflicts = ["calendar", "conflicts", "--butler", "general"];
     let shown = cli(&household, &conflicts);

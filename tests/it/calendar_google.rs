@@ -170,10 +170,15 @@ async fn what_both_sides_changed_is_merged_or_on_record() {
     let (household, _daemon, butler) = started(&account, PRIVATE).await;
     synced(&butler).await;
     let (lunch, supper) = (id_of(&butler, "Lunch").await, id_of(&butler, "Supper").await);
+    // A sync that the first change begins would take in what the other one is made of.
+    account.google.hold(|call| call.id == "calendar.events.list");
     account.there.edit(ADA, "lunch", json!({"summary": "Lunch with Bea"}));
     account.there.edit(ADA, "supper", json!({"location": "Hall"}));
-    butler.ok("calendar_update_event", json!({"event_id": lunch, "title": "Lunch alone"})).await;
-    butler.ok("calendar_update_event", json!({"event_id": supper, "title": "Late supper"})).await;
+    for (id, title) in [(&lunch, "Lunch alone"), (&supper, "Late supper")] {
+        let done = butler.ok("calendar_update_event", json!({"event_id": id, "title": title})).await;
+        assert_eq!(done["status"], "updated", "{done}");
+    }
+    account.google.release();
     synced(&butler).await;
     assert_eq!(titles(&butler).await, ["Late supper", "Lunch with Bea"]);
     assert_eq!(account.titles(), ["Late supper", "Lunch with Bea"]);
