@@ -154,12 +154,11 @@ pub(super) struct Overlaps {
 }
 
 impl Overlaps {
-    /// Tells which they are. The change is done by then: their words have no part in it. `new`: the event of the change.
-    pub async fn tell(self, call: &ToolCall, new: Uuid, result: &mut Value) -> Result<(), ToolError> {
+    /// Which they are, once the change is done: their words have no part in it. `new`: the event of the change.
+    pub async fn told(self, call: &ToolCall, new: Uuid) -> Result<Value, ToolError> {
         let mut rows = sql::busy(call, &self.sources, self.wanted.near).await?;
         rows.retain(|row| row.event != new && !self.own.contains(&row.event));
-        result["overlaps"] = told(&self.wanted.conflicts(&rows));
-        Ok(())
+        Ok(told(&self.wanted.conflicts(&rows)))
     }
 }
 

@@ -163,19 +163,19 @@ pub(super) async fn create(call: &ToolCall, book: &Book) -> Result<Value, ToolEr
     };
     let result = told("created", id, &object, book);
     let done = settle(call, book, vec![Step::Put { object, id, source, seen: None }], result).await?;
-    with_overlaps(call, id, done, overlaps).await
+    Ok(with_overlaps(call, id, done, overlaps).await)
 }
 
-async fn with_overlaps(
-    call: &ToolCall,
-    id: Uuid,
-    mut done: Value,
-    overlaps: Option<Overlaps>,
-) -> Result<Value, ToolError> {
+/// With what it overlaps. The change is done: that this can't be told now is no reason to call it failed, and null says
+/// that nobody knows.
+async fn with_overlaps(call: &ToolCall, id: Uuid, mut done: Value, overlaps: Option<Overlaps>) -> Value {
     if let Some(overlaps) = overlaps {
-        overlaps.tell(call, id, &mut done).await?;
+        done["overlaps"] = overlaps.told(call, id).await.unwrap_or_else(|e| {
+            tracing::warn!(event = %id, error = %e, "what an event overlaps can't be told");
+            Value::Null
+        });
     }
-    Ok(done)
+    done
 }
 
 pub(super) async fn change_event(call: &ToolCall, book: &Book) -> Result<Value, ToolError> {
@@ -228,7 +228,7 @@ async fn edit(
         steps.push(Step::Put { object, id: fresh, source: row.source, seen: None });
     }
     let done = settle(call, book, steps, result).await?;
-    with_overlaps(call, id, done, overlaps).await
+    Ok(with_overlaps(call, id, done, overlaps).await)
 }
 
 pub(super) async fn delete(call: &ToolCall, book: &Book) -> Result<Value, ToolError> {
