@@ -56,7 +56,9 @@ pub fn council_of(household: Household, toml: &str) -> Household {
     for file in std::fs::read_dir(shipped).expect("the shipped butler").flatten() {
         let text = std::fs::read_to_string(file.path()).expect("a file");
         let name = file.file_name().to_string_lossy().into_owned();
-        let text = if name == "butler.toml" { format!("{text}{toml}") } else { text };
+        // Memory that is late on a busy machine is no answer, and the council is asked.
+        let patient = "\n[modules.memory.retrieval]\ndeadline = \"10s\"\n";
+        let text = if name == "butler.toml" { format!("{text}{toml}{patient}") } else { text };
         household = household.write(&format!("council/{name}"), &text);
     }
     household.model("council", "own-model")
