@@ -4,7 +4,7 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::event::Length;
+use crate::event::{Length, OWN_ALARM};
 use crate::rule::MAX_COUNT;
 use crate::series::Window;
 use crate::text::{Component, Line, Node, escape, quote};
@@ -154,11 +154,11 @@ fn attendee_line(attendee: &Attendee) -> Line {
 
 /// Our own reminder is the one alarm that is replaced; those of other programs stay.
 fn remind(event: &mut Component, minutes: Option<u32>) {
-    let own = |node: &Node| matches!(node, Node::Component(c) if c.name == "VALARM" && c.line("X-BUTLERD").is_some());
+    let own = |node: &Node| matches!(node, Node::Component(c) if c.name == "VALARM" && c.line(OWN_ALARM).is_some());
     event.nodes.retain(|node| !own(node));
     if let Some(minutes) = minutes {
         let mut alarm = Component::new("VALARM");
-        for (name, value) in [("ACTION", "DISPLAY"), ("DESCRIPTION", "Reminder"), ("X-BUTLERD", "1")] {
+        for (name, value) in [("ACTION", "DISPLAY"), ("DESCRIPTION", "Reminder"), (OWN_ALARM, "1")] {
             alarm.nodes.push(Node::Line(Line::new(name, value)));
         }
         alarm.nodes.push(Node::Line(Line::new("TRIGGER", &format!("-PT{minutes}M"))));

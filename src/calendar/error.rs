@@ -5,6 +5,8 @@
 pub enum CalendarError {
     #[error("This is not an iCalendar text: {0}.")]
     NotCalendar(String),
+    #[error("This iCalendar text has no event (VEVENT).")]
+    NoEvent,
     #[error("The event has no {0}; iCalendar demands it.")]
     Missing(&'static str),
     #[error("`{value}` is not valid for {property}: {expected}.")]
@@ -23,7 +25,10 @@ pub enum CalendarError {
     NoInstance(String),
     #[error("The event does not repeat, so there is no `{0}` of it. Leave the scope out.")]
     NotRecurring(&'static str),
-    #[error("Nobody asks for an answer to this event. Nothing was changed.")]
+    #[error(
+        "Nobody asks the owner for an answer to this event, as far as the owner's addresses are known (own_addresses of \
+             [modules.calendar]). Nothing was changed."
+    )]
     NotInvited,
     #[error("The time {0} is out of range.")]
     OutOfRange(String),

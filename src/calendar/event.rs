@@ -72,6 +72,8 @@ pub struct Event {
     pub organizer: Option<String>,
     pub attendees: Vec<Attendee>,
     pub sequence: i64,
+    /// Minutes before the start at which the household reminds of it; alarms of other programs are theirs.
+    pub reminder: Option<u32>,
     /// Of an exception: which instance it replaces.
     pub recurrence_id: Option<When>,
     /// Whether an exception goes on for all later instances.
@@ -79,6 +81,14 @@ pub struct Event {
     pub(crate) extra: Vec<(When, Option<Length>)>,
     pub(crate) except: Vec<When>,
     pub(crate) length: Length,
+}
+
+/// Marks an alarm as the household's own.
+pub(crate) const OWN_ALARM: &str = "X-BUTLERD";
+
+/// How long before the start an alarm of the household's own is.
+fn minutes(alarm: &Component) -> Option<u32> {
+    alarm.line("TRIGGER")?.value.strip_prefix("-PT")?.strip_suffix('M')?.parse().ok()
 }
 
 impl Event {
@@ -149,6 +159,7 @@ impl Event {
             organizer: words.iter().find(|e| e.name == ICalendarProperty::Organizer).and_then(address),
             attendees: words.iter().filter(|e| e.name == ICalendarProperty::Attendee).filter_map(attendee).collect(),
             sequence: component.line("SEQUENCE").and_then(|line| line.value.trim().parse().ok()).unwrap_or(0),
+            reminder: component.components("VALARM").filter(|alarm| alarm.line(OWN_ALARM).is_some()).find_map(minutes),
             recurrence_id: recurrence.map(time).transpose()?,
             this_and_future: recurrence.and_then(|line| line.param("RANGE")).is_some(),
             extra,

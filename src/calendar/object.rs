@@ -32,7 +32,7 @@ impl Object {
             events.push(Event::read(component, &zones)?);
         }
         let Some(first) = events.first() else {
-            return Err(CalendarError::NotCalendar("it has no event (VEVENT)".to_owned()));
+            return Err(CalendarError::NoEvent);
         };
         if events.iter().any(|event| event.uid != first.uid) {
             return Err(CalendarError::NotCalendar("it has events of several UIDs".to_owned()));

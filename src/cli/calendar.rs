@@ -1,10 +1,13 @@
 //! `butlerd calendar`
 
+use std::collections::BTreeSet;
+
 use clap::{Args, Subcommand};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
+use super::out::Tone;
 use super::problem::{FAILED, Problem};
 use super::text::one_line;
 use super::{Caller, Outcome};
@@ -15,7 +18,7 @@ use admin::api::HouseApiClient;
 pub struct CalendarArgs {
     #[command(subcommand)]
     what: What,
-    /// The butler whose calendars are meant; by default the first that has any
+    /// The butler whose calendars are meant; by default all that have any are listed and synced, and the first is asked
     #[arg(long, global = true, value_name = "NAME")]
     butler: Option<String>,
 }
@@ -82,17 +85,30 @@ enum What {
     },
 }
 
-/// An event, as the tool `calendar_list_events` shows it.
+/// An event, as the tool `calendar_list_events` shows it: of a calendar, or the butler's own.
 #[derive(Deserialize, Serialize)]
 struct Event {
     start_at: String,
-    end_at: String,
+    end_at: Option<String>,
     title: String,
+    event_id: Uuid,
+    /// Of a butler's own event it is null.
+    #[serde(default, deserialize_with = "or_empty")]
     calendar_id: String,
     #[serde(default)]
     location: String,
     #[serde(flatten)]
     more: Map<String, Value>,
+}
+
+impl Event {
+    fn key(&self) -> (Uuid, String) {
+        (self.event_id, self.start_at.clone())
+    }
+}
+
+fn or_empty<'de, D: serde::Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or_default())
 }
 
 /// How a calendar follows its provider, as the tool `calendar_sync_status` shows it.
@@ -104,6 +120,8 @@ struct Followed {
     /// `None`: nobody knows.
     changes_waiting: Option<i64>,
     conflicts: Option<i64>,
+    #[serde(default)]
+    unreadable: Option<i64>,
     error: Option<String>,
     #[serde(flatten)]
     more: Map<String, Value>,
@@ -116,27 +134,77 @@ struct Slot {
 }
 
 /// The list under this name in a tool's answer.
-fn inner<T: serde::de::DeserializeOwned>(mut answer: Value, name: &str) -> Result<Vec<T>, Problem> {
+fn inner<T: serde::de::DeserializeOwned>(answer: &mut Value, name: &str) -> Result<Vec<T>, Problem> {
     serde_json::from_value(answer[name].take()).map_err(|e| Problem::foreign(&e))
 }
 
+/// What an answer can't know, in sentences.
+fn gaps(answer: &Value) -> Vec<String> {
+    let text = |value: &Value| one_line(value.as_str().unwrap_or_default(), 300);
+    let behind = answer["not_current"].as_array().into_iter().flatten().map(|one| {
+        let since = match &one["synced_at"] {
+            Value::Null => "was never synced".to_owned(),
+            at => format!("was last synced at {}", text(at)),
+        };
+        let why = if one["error"].is_null() { String::new() } else { format!(": {}", text(&one["error"])) };
+        format!("The calendar {} {since}{why}", text(&one["calendar_id"]))
+    });
+    let unknown = answer["unreadable"].as_array().into_iter().flatten().map(|one| {
+        let why = text(&one["why"]);
+        format!("An event of {} is left out, because nobody can say when it is: {why}", text(&one["calendar_id"]))
+    });
+    behind.chain(unknown).collect()
+}
+
+/// The answers of all these butlers. Who does not see the calendar that is meant is left out, if another does.
+async fn each(caller: &Caller, butlers: &[String], tool: &str, asked: &Value) -> Result<Vec<(String, Value)>, Problem> {
+    let (mut answers, mut unseen) = (Vec::new(), None);
+    for butler in butlers {
+        match caller.tool(butler, tool, asked.clone()).await {
+            Ok(answer) => answers.push((butler.clone(), answer)),
+            Err(e) if e.code == "not_found" => unseen = Some(e),
+            Err(e) => return Err(e),
+        }
+    }
+    unseen.filter(|_| answers.is_empty()).map_or(Ok(answers), Err)
+}
+
 pub async fn run(caller: Caller, args: CalendarArgs) -> Outcome {
-    let butler = match args.butler {
-        Some(name) => name,
-        None => first(&caller).await?,
+    let butlers = match args.butler {
+        Some(name) => vec![name],
+        None => with_calendars(&caller).await?,
     };
+    let butler = butlers[0].clone();
     match args.what {
         What::List { from, to, calendar } => {
             let asked = json!({"start_at": from, "end_at": to, "calendar_id": calendar, "limit": 500});
-            let events: Vec<Event> = inner(caller.tool(&butler, "calendar_list_events", asked).await?, "events")?;
+            let (mut events, mut gaps, mut more): (Vec<Event>, BTreeSet<String>, bool) = Default::default();
+            for (butler, mut answer) in each(&caller, &butlers, "calendar_list_events", &asked).await? {
+                gaps.extend(self::gaps(&answer));
+                more |= answer["more"] == true;
+                let own: Vec<Event> = inner(&mut answer, "butler_events")?;
+                events.extend(own.into_iter().map(|event| Event { calendar_id: format!("({butler})"), ..event }));
+                let others: Vec<Event> = inner(&mut answer, "events")?;
+                // Several butlers may see one calendar.
+                let seen: BTreeSet<(Uuid, String)> = events.iter().map(Event::key).collect();
+                events.extend(others.into_iter().filter(|event| !seen.contains(&event.key())));
+            }
+            events.sort_by(|a, b| a.start_at.cmp(&b.start_at));
             caller.out.list(&events, &[], |out, events| {
                 out.table(events)
                     .column("FROM", |e| &e.start_at)
-                    .column("TO", |e| &e.end_at)
+                    .column("TO", |e| e.end_at.as_deref().unwrap_or_default())
                     .column("CALENDAR", |e| &e.calendar_id)
                     .column("TITLE", |e| one_line(&e.title, 80))
                     .column("WHERE", |e| one_line(&e.location, 40))
                     .print("No events");
+                gaps.iter().for_each(|gap| out.toned(Tone::Warn, gap));
+                if more {
+                    out.toned(
+                        Tone::Warn,
+                        "There are more events than are shown. Name a shorter time with --from and --to.",
+                    );
+                }
             })
         }
         What::Add { title, start, end, calendar, location, overlap } => {
@@ -162,7 +230,15 @@ pub async fn run(caller: Caller, args: CalendarArgs) -> Outcome {
         }
         What::Sync { calendar, accept_deletions } => {
             let asked = json!({"calendar_id": calendar, "accept_deletions": accept_deletions.then_some(true)});
-            let all: Vec<Followed> = inner(caller.tool(&butler, "calendar_force_sync", asked).await?, "calendars")?;
+            let mut all: Vec<Followed> = Vec::new();
+            for (_, mut answer) in each(&caller, &butlers, "calendar_force_sync", &asked).await? {
+                let more: Vec<Followed> = inner(&mut answer, "calendars")?;
+                all.extend(
+                    more.into_iter()
+                        .filter(|one| !all.iter().any(|known| known.calendar_id == one.calendar_id))
+                        .collect::<Vec<_>>(),
+                );
+            }
             let failed = all.iter().any(|one| one.error.is_some());
             caller.out.list(&all, &[], |out, all| {
                 out.table(all)
@@ -171,6 +247,7 @@ pub async fn run(caller: Caller, args: CalendarArgs) -> Outcome {
                     .column("STATE", |c| &c.state)
                     .column("WAITING", |c| number(c.changes_waiting))
                     .column("CONFLICTS", |c| number(c.conflicts))
+                    .column("UNREADABLE", |c| number(c.unreadable))
                     .column("ERROR", |c| one_line(c.error.as_deref().unwrap_or_default(), 300))
                     .print("No calendars");
             })?;
@@ -183,9 +260,12 @@ pub async fn run(caller: Caller, args: CalendarArgs) -> Outcome {
         }
         What::Free { minutes, from, to } => {
             let asked = json!({"duration_minutes": minutes, "search_start": from, "search_end": to});
-            let slots: Vec<Slot> = inner(caller.tool(&butler, "calendar_find_free_slots", asked).await?, "slots")?;
+            let mut answer: Value = caller.tool(&butler, "calendar_find_free_slots", asked).await?;
+            let gaps = gaps(&answer);
+            let slots: Vec<Slot> = inner(&mut answer, "slots")?;
             caller.out.list(&slots, &[], |out, slots| {
                 out.table(slots).column("FROM", |s| &s.start_at).column("TO", |s| &s.end_at).print("No free times");
+                gaps.iter().for_each(|gap| out.toned(Tone::Warn, gap));
             })
         }
     }
@@ -231,13 +311,14 @@ pub(super) fn show_conflicts(caller: &Caller, answer: Value) -> Outcome {
     })
 }
 
-/// The first butler that has calendars.
-async fn first(caller: &Caller) -> Result<String, Problem> {
+/// The butlers that have calendars: one at least.
+async fn with_calendars(caller: &Caller) -> Result<Vec<String>, Problem> {
     let house = caller.got(caller.quick()?.status().await)?;
-    let has = |name: &str| name == "calendar";
-    let found = house.butlers.into_iter().find(|butler| butler.modules.keys().any(|name| has(name)));
-    found.map(|butler| butler.name).ok_or_else(|| {
+    let found = house.butlers.into_iter().filter(|butler| butler.modules.contains_key("calendar"));
+    let found: Vec<String> = found.map(|butler| butler.name).collect();
+    if found.is_empty() {
         let do_next = "Add [modules.calendar] to a butler's butler.toml";
-        Problem::new(FAILED, "not_found", "No butler has calendars.".to_owned(), do_next)
-    })
+        return Err(Problem::new(FAILED, "not_found", "No butler has calendars.".to_owned(), do_next));
+    }
+    Ok(found)
 }

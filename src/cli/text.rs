@@ -6,10 +6,11 @@ use serde_json::Value;
 
 use base::ByteSize;
 
-/// Foreign text on one line and of bounded length. What a terminal would obey is taken out.
+/// Foreign text on one line and of bounded length. What a terminal would obey is taken out, and what would show other
+/// characters in another order or not at all is written as its number.
 pub fn one_line(text: &str, most: usize) -> String {
     let words: Vec<String> = text.split_whitespace().map(base::text::clean).collect();
-    let line = words.join(" ");
+    let line = base::text::visible::readable(&words.join(" "));
     match line.char_indices().nth(most) {
         Some((at, _)) => format!("{}…", &line[..at]),
         None => line,

@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, OnceLock};
 
-use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -17,6 +18,9 @@ use tools::{Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
 
 /// Times of one schedule that a list shows.
 const MOST_TIMES: usize = 100;
+
+/// An event that comes again and again is no longer than this.
+const LONGEST: SignedDuration = SignedDuration::from_hours(24);
 
 /// What stands in `calendar_event_id` of a schedule that is an event of its butler's.
 const OWN: &str = "butler";
@@ -139,15 +143,29 @@ impl Event {
     }
 }
 
-/// An event as calendars show it, at one of its times.
-fn shown(task: &TaskRow, at: Option<Timestamp>) -> Value {
+/// How long an event is: from its last time before its end to that, and as long each time.
+fn length(task: &TaskRow) -> Option<SignedDuration> {
+    let end = task.end_at?;
+    let times = task.timing().times(std::time::Duration::ZERO).ok()?;
+    let (mut last, mut after) = (task.run_at.filter(|at| *at < end), end.checked_sub(LONGEST).ok()?);
+    while let Some(at) = times.next(after).filter(|at| *at < end) {
+        (last, after) = (Some(at), at);
+    }
+    Some(end.duration_since(last?))
+}
+
+/// An event as calendars show it, at one of its times, in a zone.
+fn shown(task: &TaskRow, at: Option<Timestamp>, zone: &TimeZone) -> Value {
+    let end = at.zip(length(task)).and_then(|(at, length)| at.checked_add(length).ok());
+    let of =
+        |at: Option<Timestamp>| at.map(|at| at.to_zoned(zone.clone()).strftime("%Y-%m-%dT%H:%M:%S%:z").to_string());
     json!({"event_id": task.id, "title": task.display_title.as_ref().unwrap_or(&task.name), "calendar_id": null,
-           "butler_event": true, "start_at": at.map(|at| at.to_string()), "end_at": task.end_at.map(|at| at.to_string()),
+           "butler_event": true, "start_at": of(at), "end_at": of(end),
            "recurring": task.run_at.is_none(), "enabled": task.enabled && task.paused_at.is_none(), "cron": task.cron})
 }
 
-fn answer(task: &TaskRow, status: &str) -> Value {
-    let mut answer = shown(task, task.next_run_at);
+fn answer(call: &ToolCall, task: &TaskRow, status: &str) -> Value {
+    let mut answer = shown(task, task.next_run_at, call.store.time_zone());
     answer["status"] = json!(status);
     answer
 }
@@ -155,7 +173,7 @@ fn answer(task: &TaskRow, status: &str) -> Value {
 async fn create(call: ToolCall, schedules: Scheduler) -> Result<Value, ToolError> {
     let mut fields = call.parse::<Event>()?.fields()?;
     fields.calendar_event_id = Some(OWN.to_owned());
-    Ok(answer(&make(&call, &schedules, fields).await?, "created"))
+    Ok(answer(&call, &make(&call, &schedules, fields).await?, "created"))
 }
 
 /// The schedule that a call means, if it is an event.
@@ -169,7 +187,7 @@ async fn own(call: &ToolCall) -> Result<Uuid, ToolError> {
 async fn update(call: ToolCall, schedules: Scheduler) -> Result<Value, ToolError> {
     own(&call).await?;
     let fields = call.parse::<Event>()?.fields()?;
-    Ok(answer(&change(&call, &schedules, fields).await?, "updated"))
+    Ok(answer(&call, &change(&call, &schedules, fields).await?, "updated"))
 }
 
 async fn toggle(call: ToolCall, schedules: Scheduler) -> Result<Value, ToolError> {
@@ -192,10 +210,10 @@ pub async fn butler_events(call: &ToolCall, from: Timestamp, to: Timestamp) -> R
             continue;
         }
         let Ok(times) = task.timing().times(std::time::Duration::ZERO) else { continue };
-        let mut after = from.saturating_sub(jiff::SignedDuration::from_secs(1)).unwrap_or(from);
+        let mut after = from.saturating_sub(SignedDuration::from_secs(1)).unwrap_or(from);
         for _ in 0..MOST_TIMES {
             let Some(at) = times.next(after).filter(|at| *at < to) else { break };
-            found.push(shown(&task, Some(at)));
+            found.push(shown(&task, Some(at), call.store.time_zone()));
             after = at;
         }
     }

@@ -75,9 +75,15 @@ fn turn(week: &Week) -> Markup {
 /// What is in the calendars.
 fn calendar(week: &Week, page: &HouseEvents) -> Markup {
     html! {
+        @if !page.not_current.is_empty() {
+            (note(Tone::Warn, &html! {
+                "Not as their servers have them: " (line(&page.not_current.join(", "), 300)) ". What is missing is not shown."
+            }))
+        }
         @if page.unreadable > 0 {
             (note(Tone::Warn, &html! {
-                (count(page.unreadable as i128)) " repeating events can't be read, so they are not shown: the log names them."
+                "Nobody can say when " (count(page.unreadable as i128)) " events are, so they are not shown: "
+                code { "butlerd calendar list" } " names them."
             }))
         }
         @if page.events.is_empty() && !page.calendars.is_empty() {

@@ -13,7 +13,8 @@ use calendar::{Answer, Object, respond};
 const TITLE: usize = 120;
 
 fn not_invited() -> ToolError {
-    let why = "Nobody asks the owner to come to this event, so there is nothing to answer. Nothing was changed.";
+    let why = "Nobody asks the owner to come to this event, as far as the owner's addresses are known (own_addresses of \
+               [modules.calendar]), so there is nothing to answer. Nothing was changed.";
     ToolError::refused("not_invited", why)
 }
 

@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::sync::Notify;
 use uuid::Uuid;
 
-use super::layout::{self, BACK, CoverError, Layout};
+use super::layout::{self, BACK, Layout};
 use super::settings::{Policy, Provider, Settings};
 use super::sql::{self, EventRow, SourceRow, Written};
 use crate::contract::ModuleContext;
@@ -17,6 +17,8 @@ use base::{Clock, TenantId};
 use calendar::{CalendarError, Event, Object, Zone, is_one_of};
 use store::{Database, StoreError};
 
+/// What people ask for mostly.
+pub(super) const SOON: SignedDuration = SignedDuration::from_hours(24 * 31);
 /// How often calendars are looked for that others make just now.
 const MOST_OPENINGS: u32 = 5;
 
@@ -40,6 +42,15 @@ pub(super) struct Book {
     pub require_approval: bool,
     /// Tenants whose calendars are open.
     opened: Mutex<BTreeSet<String>>,
+}
+
+/// An event of which nobody can say when it is.
+pub(super) struct Unknown {
+    pub source: Uuid,
+    pub event: Uuid,
+    /// Its calendar's name.
+    pub calendar: String,
+    pub why: CalendarError,
 }
 
 /// Why a butler's calendars can't be opened.
@@ -73,6 +84,18 @@ pub(super) fn refused(e: CalendarError) -> ToolError {
     ToolError::refused(code, e.to_string())
 }
 
+/// The owner's addresses, as events name who comes: those of the settings, else what else is known of them.
+fn own_addresses(cx: &ModuleContext, settings: &Settings) -> Vec<String> {
+    if !settings.own_addresses.is_empty() {
+        return settings.own_addresses.clone();
+    }
+    let known = settings.user.iter().chain(cx.outbox.owner().identities.values());
+    let mut found: Vec<String> = known.filter(|name| name.contains('@')).cloned().collect();
+    found.sort();
+    found.dedup();
+    found
+}
+
 impl Book {
     pub fn new(cx: &ModuleContext, settings: &Settings, account: Option<String>) -> Result<Self, CalendarError> {
         let owners = || cx.store.time_zone().iana_name().unwrap_or("UTC").to_owned();
@@ -83,10 +106,7 @@ impl Book {
             provider: settings.provider,
             account,
             private: settings.private.clone(),
-            own: match settings.own_addresses.as_slice() {
-                [] => settings.user.iter().cloned().collect(),
-                own => own.to_vec(),
-            },
+            own: own_addresses(cx, settings),
             clock: cx.clock.clone(),
             nudge: Arc::default(),
             zone: Zone::named(&settings.time_zone.clone().unwrap_or_else(owners))?,
@@ -186,24 +206,17 @@ impl Book {
         Layout { home: self.home(), ahead: self.ahead, own: &self.own }
     }
 
-    /// Lays repeating events out for this time, where they are not yet.
-    pub async fn cover(&self, tenant: &TenantId, from: Timestamp, to: Timestamp) -> Result<(), ToolError> {
+    /// Lays repeating events out for this time, where they are not yet. Returns those of which nobody can say when they
+    /// are then: an answer that left them out in silence would call their time free.
+    pub async fn cover(&self, tenant: &TenantId, from: Timestamp, to: Timestamp) -> Result<Vec<Unknown>, StoreError> {
         let mut lease = self.house.shared(tenant).await?;
-        let layout = self.layout();
+        let (layout, mut unknown) = (self.layout(), Vec::new());
         for event in sql::unprojected(&mut lease, &[self.butler.as_str()], from, to).await? {
-            match layout.cover(&mut lease, &event, (from, to)).await {
-                Ok(()) => {}
-                // The others are still shown.
-                Err(CoverError::Unreadable(e)) => {
-                    let id = event.row.id;
-                    tracing::warn!(event = %id, error = %e, "an event of a calendar can't be read, so it is in no list");
-                }
-                // An answer without it would call its time free.
-                Err(CoverError::Endless(e)) => return Err(refused(e)),
-                Err(CoverError::Store(e)) => return Err(e.into()),
+            if let Some(why) = layout.cover(&mut lease, &event, (from, to)).await? {
+                unknown.push(Unknown { source: event.row.source, event: event.row.id, calendar: event.calendar, why });
             }
         }
-        Ok(())
+        Ok(unknown)
     }
 
     /// What is written of an event.

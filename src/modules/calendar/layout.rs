@@ -10,19 +10,9 @@ use store::{Lease, StoreError};
 
 /// How far back events are laid out when they are written.
 pub(super) const BACK: SignedDuration = SignedDuration::from_hours(24 * 400);
-
-/// Why an event is not laid out.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum CoverError {
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// Nobody can say when it is.
-    #[error("{0}")]
-    Unreadable(CalendarError),
-    /// It takes place more often than is counted.
-    #[error("{0}")]
-    Endless(CalendarError),
-}
+/// All times that an event may be at: the years 1 to 9999.
+const ALWAYS: (Timestamp, Timestamp) =
+    (Timestamp::constant(-62_135_596_800, 0), Timestamp::constant(253_402_200_000, 0));
 
 /// How a calendar's events are laid out.
 pub(super) struct Layout<'a> {
@@ -40,21 +30,34 @@ pub(super) fn takes_time(event: &Event, own: &[String]) -> bool {
 }
 
 impl Layout<'_> {
-    /// Lays a repeating event out for this time and for what was laid out before.
+    /// Lays a repeating event out for this time and for what was laid out before. Returns why nobody can say when it is
+    /// then, if so.
     pub async fn cover(
         &self,
         lease: &mut Lease,
         event: &Unprojected,
         (from, to): (Timestamp, Timestamp),
-    ) -> Result<(), CoverError> {
-        let object = Object::read(&event.row.ics).map_err(CoverError::Unreadable)?;
+    ) -> Result<Option<CalendarError>, StoreError> {
+        let object = match Object::read(&event.row.ics) {
+            Ok(object) => object,
+            // A task or a note: it is at no time, whenever somebody looks.
+            Err(CalendarError::NoEvent) => {
+                sql::project(lease, &event.row, (ALWAYS.0, ALWAYS.1), &json!([])).await?;
+                return Ok(None);
+            }
+            Err(e) => return Ok(Some(e)),
+        };
         let reach = (from.saturating_sub(BACK).unwrap_or(from), to.saturating_add(self.ahead).unwrap_or(to));
         // Nothing is taken away under somebody who reads another time just now.
         let reach = (reach.0.min(event.laid_out.0), reach.1.max(event.laid_out.1));
         let laid = self.laid_out(&object, reach).map(|laid| (reach, laid));
         let laid = laid.or_else(|_| self.laid_out(&object, (from, to)).map(|laid| ((from, to), laid)));
-        let (window, instances) = laid.map_err(CoverError::Endless)?;
-        Ok(sql::project(lease, &event.row, window, &instances).await?)
+        let (window, instances) = match laid {
+            Ok(laid) => laid,
+            Err(e) => return Ok(Some(e)),
+        };
+        sql::project(lease, &event.row, window, &instances).await?;
+        Ok(None)
     }
 
     /// When an event takes place, as rows.
@@ -72,6 +75,9 @@ impl Layout<'_> {
             });
             if let Some(answer) = event.answer_of(own).filter(|_| event.organizer.is_some()) {
                 shown["your_response"] = json!(answer);
+            }
+            if let Some(minutes) = event.reminder {
+                shown["reminder_minutes"] = json!(minutes);
             }
             if object.repeats() {
                 shown["instance_start_at"] = json!(instance.id.shown(home));

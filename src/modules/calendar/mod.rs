@@ -18,6 +18,7 @@ mod google;
 mod layout;
 mod provider;
 mod reads;
+mod reminders;
 mod settings;
 mod sql;
 mod week;
@@ -42,6 +43,7 @@ use config::{KeyMistake, Section};
 use following::CalendarSync;
 use google::GoogleAccount;
 use provider::{CalendarProvider, Trial};
+use reminders::Reminders;
 use settings::{Provider, Settings, read};
 
 const NAME: &str = "calendar";
@@ -112,7 +114,11 @@ impl Module for CalendarModule {
         vec![Arc::new(Trial { account, calendars: self.settings.calendars.clone() })]
     }
     fn tasks(&self, cx: &ModuleContext) -> Vec<BackgroundTask> {
-        let (Some(book), Ok(Some(account))) = (self.book.get(), self.account(cx)) else { return Vec::new() };
+        let Some(book) = self.book.get() else { return Vec::new() };
+        let Ok(Some(account)) = self.account(cx) else {
+            let work = Arc::new(Reminders::new(book, cx));
+            return vec![BackgroundTask { name: "reminders", kind: TaskKind::Loop, work }];
+        };
         let own = book.own().to_vec();
         let every = Duration::from_secs(u64::from(self.settings.sync.interval_minutes) * 60);
         let work = Arc::new(CalendarSync::new(book, account, cx, (own, every)));

@@ -8,13 +8,17 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::args::{clock, names, shown, window, zone};
-use super::book::{Book, refused};
+use super::book::{Book, SOON, Unknown, refused};
 use super::following::sql::{StateRow, ask, states};
 use super::sql::{self, SourceRow};
 use ::tools::{ToolCall, ToolError};
 use base::TenantId;
 use calendar::{Busy, DayHours, FreeSearch, Window, free_slots};
 
+/// Events that an answer names of which nobody can say when they are.
+const MOST_UNKNOWN: usize = 10;
+/// A calendar that was read longer ago is not called current.
+const OLD: SignedDuration = SignedDuration::from_hours(24);
 /// How often, and how far apart, somebody who asks for a sync looks whether it is done.
 const PATIENCE: u32 = 100;
 const LOOK: Duration = Duration::from_millis(200);
@@ -25,13 +29,15 @@ pub(super) async fn calendars(call: &ToolCall, book: &Book) -> Result<Value, Too
         json!({"calendar_id": source.name, "provider": source.provider, "time_zone": source.time_zone, "primary": place == 0,
                "read_only": source.read_only, "private": book.is_private(&source.name)})
     });
-    Ok(json!({"calendars": all.collect::<Vec<_>>()}))
+    let mut answer = json!({"calendars": all.collect::<Vec<_>>()});
+    with_gaps(&mut answer, book, &sources, &[]);
+    Ok(answer)
 }
 
 pub(super) async fn list(call: &ToolCall, book: &Book) -> Result<Value, ToolError> {
     let (from, to) = window(call, ("start_at", "end_at"), book)?;
     let sources = book.sources(call, &names(call)).await?;
-    book.cover(&call.context().tenant_id, from, to).await?;
+    let unknown = book.cover(&call.context().tenant_id, from, to).await?;
     let limit = call.args.get("limit").and_then(Value::as_i64).unwrap_or(50);
     let own = schedule::butler_events(call, from, to).await?;
     // One more says whether that was all.
@@ -42,7 +48,35 @@ pub(super) async fn list(call: &ToolCall, book: &Book) -> Result<Value, ToolErro
         json!({"from": shown(from, book.home()), "to": shown(to, book.home()), "more": more, "butler_events": own});
     // Moved rather than written anew into JSON: a busy month is hundreds.
     answer["events"] = Value::Array(events);
+    with_gaps(&mut answer, book, &sources, &unknown);
     Ok(answer)
+}
+
+/// Puts into an answer what it can't know of these calendars: those that are not as their servers have them, and events of
+/// which nobody can say when they are. Where nothing is missing, it says nothing of that.
+fn with_gaps(answer: &mut Value, book: &Book, sources: &[SourceRow], unknown: &[Unknown]) {
+    let behind: Vec<Value> = sources.iter().filter(|source| is_behind(book, source)).map(behind).collect();
+    if !behind.is_empty() {
+        answer["not_current"] = Value::Array(behind);
+    }
+    let unknown: Vec<&Unknown> =
+        unknown.iter().filter(|one| sources.iter().any(|source| source.id == one.source)).collect();
+    if !unknown.is_empty() {
+        let one =
+            |one: &&Unknown| json!({"event_id": one.event, "calendar_id": one.calendar, "why": one.why.to_string()});
+        answer["unreadable"] = unknown.iter().take(MOST_UNKNOWN).map(one).collect();
+        answer["unreadable_count"] = json!(unknown.len());
+    }
+}
+
+/// Whether a calendar is not as its server has it: it never was, it failed, or nobody has looked for long.
+fn is_behind(book: &Book, source: &SourceRow) -> bool {
+    let old = |at| book.now().duration_since(at) > OLD;
+    source.provider != "local" && (source.error.is_some() || source.synced_at.is_none_or(old))
+}
+
+fn behind(source: &SourceRow) -> Value {
+    json!({"calendar_id": source.name, "synced_at": source.synced_at.map(|at| at.to_string()), "error": source.error})
 }
 
 pub(super) async fn get(call: &ToolCall, book: &Book) -> Result<Value, ToolError> {
@@ -72,7 +106,18 @@ pub(super) async fn get(call: &ToolCall, book: &Book) -> Result<Value, ToolError
 pub(super) async fn free(call: &ToolCall, book: &Book) -> Result<Value, ToolError> {
     let (from, to) = window(call, ("search_start", "search_end"), book)?;
     let sources = book.sources(call, &names(call)).await?;
-    book.cover(&call.context().tenant_id, from, to).await?;
+    if let Some(never) = sources.iter().find(|source| source.provider != "local" && source.synced_at.is_none()) {
+        let why = never.error.as_deref().map_or_else(|| "its first sync is not done".to_owned(), str::to_owned);
+        return Err(ToolError::refused(
+            "not_synced",
+            format!(
+                "Nobody knows yet what is in the calendar `{}`, so nothing can be called free: {why}. Name the other calendars \
+                 in calendar_ids, or try again after calendar_force_sync.",
+                never.name
+            ),
+        ));
+    }
+    let unknown = book.cover(&call.context().tenant_id, from, to).await?;
     let ids: Vec<Uuid> = sources.iter().map(|source| source.id).collect();
     let minutes = |name: &str| call.args.get(name).and_then(Value::as_i64).unwrap_or(0);
     let travel = SignedDuration::from_mins(minutes("travel_minutes"));
@@ -98,7 +143,9 @@ pub(super) async fn free(call: &ToolCall, book: &Book) -> Result<Value, ToolErro
     let slots = free_slots(&busy, &search, limit);
     let slots =
         slots.iter().map(|slot| json!({"start_at": shown(slot.start, &zone.tz), "end_at": shown(slot.end, &zone.tz)}));
-    Ok(json!({"slots": slots.collect::<Vec<_>>()}))
+    let mut answer = json!({"slots": slots.collect::<Vec<_>>()});
+    with_gaps(&mut answer, book, &sources, &unknown);
+    Ok(answer)
 }
 
 fn hours(call: &ToolCall) -> Result<Option<DayHours>, ToolError> {
@@ -125,6 +172,9 @@ fn hours(call: &ToolCall) -> Result<Option<DayHours>, ToolError> {
 pub(super) async fn status(call: &ToolCall, book: &Book) -> Result<Value, ToolError> {
     let sources = book.sources(call, &names(call)).await?;
     let states = following(book, &sources).await?;
+    let now = book.now();
+    let soon = now.saturating_add(SOON).unwrap_or(now);
+    let unknown = book.cover(&call.context().tenant_id, now, soon).await?;
     let all = sources.iter().map(|source| {
         let state = states.iter().find(|state| state.source == source.id);
         // Nobody else has a local calendar, so it is always as it should be.
@@ -139,7 +189,8 @@ pub(super) async fn status(call: &ToolCall, book: &Book) -> Result<Value, ToolEr
         json!({"calendar_id": source.name, "provider": source.provider, "state": word,
                "synced_at": source.synced_at.map(|at| at.to_string()), "error": source.error,
                "changes_waiting": number(source, state.map(|state| state.waiting)),
-               "conflicts": number(source, state.map(|state| state.conflicts))})
+               "conflicts": number(source, state.map(|state| state.conflicts)),
+               "unreadable": unknown.iter().filter(|one| one.source == source.id).count()})
     });
     Ok(json!({"calendars": all.collect::<Vec<_>>()}))
 }

@@ -98,8 +98,8 @@ pub(super) struct Settings {
     /// and what stands in them is believed no more than what people write whom the owner knows.
     #[schemars(extend("default" = []))]
     pub private: Vec<String>,
-    /// The owner's own mail addresses, as events name who invites to them; if there are none, the user. What anybody else
-    /// invites to is a stranger's text.
+    /// The owner's own mail addresses, as events name who invites to them; if there are none, the user, where that is an
+    /// address, and the owner's of `[owner] identities`. What anybody else invites to is a stranger's text.
     #[schemars(extend("default" = []))]
     pub own_addresses: Vec<String>,
     /// The zone of times without one; the owner's, if not set.

@@ -144,13 +144,43 @@ pub(super) async fn unprojected(
     Ok(rows.iter().map(of).collect())
 }
 
-/// The names of the calendars that these butlers see. As the house.
-pub(super) async fn all_named(lease: &mut Lease, butlers: &[&str]) -> Result<Vec<String>, StoreError> {
-    let sql = "SELECT s.name FROM shared.calendar_sources s WHERE s.tenant_id = shared.tenant()
+store::row! {
+    /// An instance that the owner is to be reminded of.
+    pub(super) struct ReminderRow {
+        pub event: Uuid,
+        pub instance: String,
+        pub starts_at: Timestamp,
+        pub remind_at: Timestamp,
+        pub shown: Value,
+        pub trust: base::Trust = |row| base::Trust::from_name(row.get("trust")),
+    }
+}
+
+/// What is to be reminded of between two moments in these calendars and is not over by the second. As the house.
+pub(super) async fn reminders(
+    lease: &mut Lease,
+    sources: &[Uuid],
+    (since, now): (Timestamp, Timestamp),
+) -> Result<Vec<ReminderRow>, StoreError> {
+    let sql = "SELECT i.event, i.instance, i.starts_at, i.remind_at, i.shown, i.trust FROM shared.calendar_instances i
+               WHERE i.tenant_id = shared.tenant() AND i.remind_at > $2 AND i.remind_at <= $3
+                 AND (i.ends_at > $3 OR i.starts_at > $3) AND i.source = ANY ($1) AND i.shown ->> 'status' <> 'cancelled'
+               ORDER BY i.remind_at, i.event LIMIT 100";
+    let rows = lease.read(sql, &[&sources, &since, &now]).await.map_err(StoreError::query("looking for reminders"))?;
+    Ok(rows.iter().map(ReminderRow::from).collect())
+}
+
+/// The names of the calendars that these butlers see, and whether each is not as its server has it. As the house.
+pub(super) async fn all_named(lease: &mut Lease, butlers: &[&str]) -> Result<Vec<(String, bool)>, StoreError> {
+    let sql =
+        "SELECT s.name, coalesce(c.synced_at IS NULL OR c.error IS NOT NULL, false) AND c.source IS NOT NULL AS behind
+               FROM shared.calendar_sources s
+               LEFT JOIN shared.calendar_cursors c ON (c.tenant_id, c.source) = (s.tenant_id, s.id)
+               WHERE s.tenant_id = shared.tenant()
                AND s.id IN (SELECT r.source FROM shared.calendar_readers r
                             WHERE r.tenant_id = shared.tenant() AND r.butler = ANY ($1)) ORDER BY s.name";
     let rows = lease.read(sql, &[&butlers]).await.map_err(StoreError::query("listing calendars"))?;
-    Ok(rows.iter().map(|row| row.get(0)).collect())
+    Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
 }
 
 /// What takes place in a window in the calendars that these butlers see, by its start, with how far it is believed. As the

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::layout::Layout;
 use super::sql::{self, Unprojected};
 use base::TenantId;
-use calendar::{Object, Zone};
+use calendar::{CalendarError, Object, Zone};
 use store::{Database, StoreError};
 
 /// Events that are shown of a time.
@@ -48,6 +48,9 @@ pub struct HouseEvent {
 pub struct HouseEvents {
     /// The calendars that were looked into, by their names.
     pub calendars: Vec<String>,
+    /// Those of them that are not as their servers have them, or were never read.
+    #[serde(default)]
+    pub not_current: Vec<String>,
     /// By their start.
     pub events: Vec<HouseEvent>,
     /// Whether there are more than are shown.
@@ -68,16 +71,21 @@ pub async fn house_events(
     (from, to): (Timestamp, Timestamp),
 ) -> Result<HouseEvents, StoreError> {
     let mut lease = house.shared(tenant).await?;
-    let calendars = sql::all_named(&mut lease, butlers).await?;
+    let named = sql::all_named(&mut lease, butlers).await?;
+    let not_current = named.iter().filter(|(_, behind)| *behind).map(|(name, _)| name.clone()).collect();
+    let calendars = named.into_iter().map(|(name, _)| name).collect();
     // One more says whether that was all.
     let rows = sql::all_listed(&mut lease, butlers, (from, to), MOST + 1).await?;
-    let mut found = HouseEvents { calendars, events: rows.iter().map(of).collect(), ..HouseEvents::default() };
+    let events = rows.iter().map(of).collect();
+    let mut found = HouseEvents { calendars, not_current, events, ..HouseEvents::default() };
     // Who only looks lays nothing out for others: it would be without what a butler's settings say.
     for event in sql::unprojected(&mut lease, butlers, from, to).await? {
         found.events.retain(|listed| listed.event_id != event.row.id);
         match instances(&event, (from, to)) {
-            Some(more) => found.events.extend(more),
-            None => found.unreadable += 1,
+            Ok(more) => found.events.extend(more),
+            // A task or a note is at no time.
+            Err(CalendarError::NoEvent) => {}
+            Err(_) => found.unreadable += 1,
         }
     }
     found.events.sort_by_key(|event| (event.starts_at, event.ends_at, event.event_id));
@@ -86,18 +94,18 @@ pub async fn house_events(
     Ok(found)
 }
 
-/// When a repeating event takes place. `None`: nobody can say.
-fn instances(event: &Unprojected, (from, to): (Timestamp, Timestamp)) -> Option<Vec<HouseEvent>> {
+/// When a repeating event takes place.
+fn instances(event: &Unprojected, (from, to): (Timestamp, Timestamp)) -> Result<Vec<HouseEvent>, CalendarError> {
     let home = Zone::named(&event.time_zone).map_or(TimeZone::UTC, |zone| zone.tz);
     let layout = Layout { home: &home, ahead: SignedDuration::ZERO, own: &[] };
-    let object = Object::read(&event.row.ics).ok()?;
-    let laid = layout.laid_out(&object, (from, to)).ok()?;
+    let object = Object::read(&event.row.ics)?;
+    let laid = layout.laid_out(&object, (from, to))?;
     let time = |row: &Value, name: &str| row[name].as_str().and_then(|text| text.parse::<Timestamp>().ok());
     let of = |row: &Value| {
         let times = (time(row, "starts_at")?, time(row, "ends_at")?);
         Some(HouseEvent::new((event.row.id, event.calendar.clone()), times, &row["shown"], event.trust.clone()))
     };
-    laid.as_array()?.iter().map(of).collect()
+    Ok(laid.as_array().into_iter().flatten().filter_map(of).collect())
 }
 
 impl HouseEvent {

@@ -12,7 +12,7 @@ use super::sql::{self, Beside};
 use super::trust::Writers;
 use crate::items::Which;
 use base::{TenantId, Trust, crash};
-use calendar::Object;
+use calendar::{CalendarError, Object};
 use dav::sync::{Item, LocalStore, Write};
 use store::{Lease, StoreError};
 
@@ -43,7 +43,8 @@ impl Rows {
         self.book.house().shared(&TenantId::owner()).await
     }
 
-    /// What stands beside an item's bytes. What can't be read is kept and is in no list.
+    /// What stands beside an item's bytes. What can't be read is kept, and lists say so: it is at no time that is laid out,
+    /// like a series before anybody looked.
     fn beside(&self, item: &Item, had: Option<&Vec<u8>>) -> Beside {
         let now = self.book.now();
         let nothing =
@@ -55,20 +56,17 @@ impl Rows {
         let trust = self.writers.trust(ours, had.map(Vec::as_slice)).unwrap_or(Trust::System).as_str();
         let object = match Object::read(ours) {
             Ok(object) => object,
-            Err(e) => {
-                tracing::debug!(event = %item.id, error = %e, "an item of a calendar is no event that can be read");
-                return Beside { trust, ..nothing };
-            }
+            // A task or a note.
+            Err(CalendarError::NoEvent) => return Beside { trust, ..nothing },
+            Err(_) => return Beside { trust, repeats: true, ..nothing },
         };
         match self.book.written(&object, item.id, self.source, None, now) {
             Ok(written) => {
                 let (window, instances, repeats) = (written.window, written.instances, written.repeats);
                 Beside { trust, repeats, window, instances }
             }
-            Err(e) => {
-                tracing::warn!(event = %item.id, error = %e, "an event of a calendar can't be laid out, so it is in no list");
-                Beside { trust, ..nothing }
-            }
+            // So long a time may be too much for one that comes every hour.
+            Err(_) => Beside { trust, repeats: true, ..nothing },
         }
     }
 }

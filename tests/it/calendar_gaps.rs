@@ -1,0 +1,96 @@
+//! What nobody can know of a calendar is said, and never taken for free time.
+
+use serde_json::{Value, json};
+
+use crate::calendar_caldav::synced;
+use crate::calendar_invitations::INVITED;
+use crate::support::radicale::{PASSWORD, Radicale};
+use crate::support::{Household, eventually};
+
+/// A section without addresses of the owner.
+fn section(url: &str) -> String {
+    format!(
+        "\n[modules.calendar]\nprovider = \"caldav\"\nurl = \"{url}\"\nuser = \"ada\"\ncalendars = [\"cal\"]\n\
+         private = [\"cal\"]\ntime_zone = \"Europe/Berlin\"\n"
+    )
+}
+
+fn printed(household: &Household, words: &[&str]) -> (i32, String) {
+    let (code, out, err) = tokio::task::block_in_place(|| household.cli(words));
+    (code, format!("{out}{err}"))
+}
+
+const DAY: [&str; 2] = ["2027-03-10", "2027-03-11"];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn events_that_nobody_can_lay_out_are_named_wherever_times_are() {
+    let Some(server) = Radicale::start("calendar_gaps::unreadable").await else { return };
+    server.put("lunch", "Lunch", "").await;
+    server.put("odd", "Odd", "RRULE:FREQ=SECONDLY\r\n").await;
+    let household = Household::new().with_caldav("general", &server, "private = [\"cal\"]\n");
+    let daemon = household.start().await;
+    let butler = daemon.mcp("general");
+    let state = butler.ok("calendar_force_sync", json!({})).await["calendars"][0].clone();
+    assert_eq!(state["unreadable"], 1, "{state}");
+    let names_it = |answer: &Value| {
+        let one = &answer["unreadable"][0];
+        assert_eq!((&answer["unreadable_count"], &one["calendar_id"]), (&json!(1), &json!("cal")), "{answer}");
+        assert!(one["why"].as_str().is_some_and(|why| why.contains("SECONDLY")), "{answer}");
+    };
+    let listed = butler.ok("calendar_list_events", json!({"start_at": DAY[0], "end_at": DAY[1]})).await;
+    assert_eq!(listed["events"].as_array().map(Vec::len), Some(1), "the others are shown: {listed}");
+    names_it(&listed);
+    let search = json!({"duration_minutes": 60, "search_start": DAY[0], "search_end": DAY[1]});
+    names_it(&butler.ok("calendar_find_free_slots", search).await);
+    for words in [&["calendar", "list", "--from", DAY[0], "--to", DAY[1]][..], &["calendar", "free", "60"]] {
+        let (code, said) = printed(&household, &[words, &["--butler", "general"]].concat());
+        let left_out = said.contains("An event of cal is left out, because nobody can say when it is");
+        assert!(code == 0 && left_out, "{words:?}: {code} {said}");
+    }
+    // Once it can be read it is in the list.
+    server.edit("RRULE:FREQ=SECONDLY\r\n", "").await;
+    let state = butler.ok("calendar_force_sync", json!({})).await["calendars"][0].clone();
+    assert_eq!(state["unreadable"], 0, "{state}");
+    let listed = butler.ok("calendar_list_events", json!({"start_at": DAY[0], "end_at": DAY[1]})).await;
+    assert_eq!((listed["events"].as_array().map(Vec::len), &listed["unreadable"]), (Some(2), &Value::Null), "{listed}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_calendar_that_was_never_read_is_neither_empty_nor_free() {
+    let household = Household::new()
+        .with_module("general", "calendar", &section("http://127.0.0.1:9/"))
+        .env("BUTLER_CALENDAR_PASSWORD", PASSWORD);
+    let daemon = household.start().await;
+    let butler = daemon.mcp("general");
+    eventually("the sync has failed", || async {
+        let state = butler.ok("calendar_sync_status", json!({})).await["calendars"][0].clone();
+        if state["state"] == "failed" { Ok(()) } else { Err(state.to_string()) }
+    })
+    .await;
+    for tool in ["calendar_list_events", "calendar_list_calendars"] {
+        let answer = butler.ok(tool, json!({})).await;
+        let one = &answer["not_current"][0];
+        assert_eq!((&one["calendar_id"], &one["synced_at"]), (&json!("cal"), &Value::Null), "{tool}: {answer}");
+        assert!(one["error"].is_string(), "{tool}: {answer}");
+    }
+    let free = butler.ok("calendar_find_free_slots", json!({"duration_minutes": 60})).await;
+    assert_eq!(free["code"], "not_synced", "{free}");
+    let (code, said) = printed(&household, &["calendar", "list", "--butler", "general"]);
+    assert!(code == 0 && said.contains("The calendar cal was never synced: "), "{code} {said}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_owner_is_known_by_the_address_that_the_house_knows() {
+    let Some(server) = Radicale::start("calendar_gaps::addresses").await else { return };
+    server.put("party", "Party", INVITED).await;
+    let household = Household::new()
+        .with_module("general", "calendar", &section(&server.server.url))
+        .env("BUTLER_CALENDAR_PASSWORD", PASSWORD)
+        .env("BUTLERD_OWNER__IDENTITIES__EMAIL", "ada@example.org");
+    let daemon = household.start().await;
+    let butler = daemon.mcp("general");
+    synced(&butler).await;
+    let listed = butler.ok("calendar_list_events", json!({"start_at": DAY[0], "end_at": DAY[1]})).await;
+    let party = &listed["events"][0];
+    assert_eq!((&party["title"], &party["your_response"]), (&json!("Party"), &json!("needs-action")), "{listed}");
+}
