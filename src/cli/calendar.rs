@@ -178,34 +178,7 @@ pub async fn run(caller: Caller, args: CalendarArgs) -> Outcome {
     match args.what {
         What::List { from, to, calendar } => {
             let asked = json!({"start_at": from, "end_at": to, "calendar_id": calendar, "limit": 500});
-            let (mut events, mut gaps, mut more): (Vec<Event>, BTreeSet<String>, bool) = Default::default();
-            for (butler, mut answer) in each(&caller, &butlers, "calendar_list_events", &asked).await? {
-                gaps.extend(self::gaps(&answer));
-                more |= answer["more"] == true;
-                let own: Vec<Event> = inner(&mut answer, "butler_events")?;
-                events.extend(own.into_iter().map(|event| Event { calendar_id: format!("({butler})"), ..event }));
-                let others: Vec<Event> = inner(&mut answer, "events")?;
-                // Several butlers may see one calendar.
-                let seen: BTreeSet<(Uuid, String)> = events.iter().map(Event::key).collect();
-                events.extend(others.into_iter().filter(|event| !seen.contains(&event.key())));
-            }
-            events.sort_by(|a, b| a.start_at.cmp(&b.start_at));
-            caller.out.list(&events, &[], |out, events| {
-                out.table(events)
-                    .column("FROM", |e| &e.start_at)
-                    .column("TO", |e| e.end_at.as_deref().unwrap_or_default())
-                    .column("CALENDAR", |e| &e.calendar_id)
-                    .column("TITLE", |e| one_line(&e.title, 80))
-                    .column("WHERE", |e| one_line(&e.location, 40))
-                    .print("No events");
-                gaps.iter().for_each(|gap| out.toned(Tone::Warn, gap));
-                if more {
-                    out.toned(
-                        Tone::Warn,
-                        "There are more events than are shown. Name a shorter time with --from and --to.",
-                    );
-                }
-            })
+            list(&caller, &butlers, &asked).await
         }
         What::Add { title, start, end, calendar, location, overlap } => {
             let asked = json!({"title": title, "start_at": start, "end_at": end, "calendar_id": calendar, "location": location,
@@ -230,28 +203,7 @@ pub async fn run(caller: Caller, args: CalendarArgs) -> Outcome {
         }
         What::Sync { calendar, accept_deletions } => {
             let asked = json!({"calendar_id": calendar, "accept_deletions": accept_deletions.then_some(true)});
-            let mut all: Vec<Followed> = Vec::new();
-            for (_, mut answer) in each(&caller, &butlers, "calendar_force_sync", &asked).await? {
-                let more: Vec<Followed> = inner(&mut answer, "calendars")?;
-                all.extend(
-                    more.into_iter()
-                        .filter(|one| !all.iter().any(|known| known.calendar_id == one.calendar_id))
-                        .collect::<Vec<_>>(),
-                );
-            }
-            let failed = all.iter().any(|one| one.error.is_some());
-            caller.out.list(&all, &[], |out, all| {
-                out.table(all)
-                    .column("CALENDAR", |c| &c.calendar_id)
-                    .column("PROVIDER", |c| &c.provider)
-                    .column("STATE", |c| &c.state)
-                    .column("WAITING", |c| number(c.changes_waiting))
-                    .column("CONFLICTS", |c| number(c.conflicts))
-                    .column("UNREADABLE", |c| number(c.unreadable))
-                    .column("ERROR", |c| one_line(c.error.as_deref().unwrap_or_default(), 300))
-                    .print("No calendars");
-            })?;
-            Ok(if failed { FAILED } else { 0 })
+            sync(&caller, &butlers, &asked).await
         }
         What::Conflicts { conflict, take } => {
             let asked = json!({"conflict_id": conflict, "take": take});
@@ -269,6 +221,61 @@ pub async fn run(caller: Caller, args: CalendarArgs) -> Outcome {
             })
         }
     }
+}
+
+/// What is in the calendars of these butlers, theirs included.
+async fn list(caller: &Caller, butlers: &[String], asked: &Value) -> Outcome {
+    let (mut events, mut gaps, mut more): (Vec<Event>, BTreeSet<String>, bool) = Default::default();
+    for (butler, mut answer) in each(caller, butlers, "calendar_list_events", asked).await? {
+        gaps.extend(self::gaps(&answer));
+        more |= answer["more"] == true;
+        let own: Vec<Event> = inner(&mut answer, "butler_events")?;
+        events.extend(own.into_iter().map(|event| Event { calendar_id: format!("({butler})"), ..event }));
+        let others: Vec<Event> = inner(&mut answer, "events")?;
+        // Several butlers may see one calendar.
+        let seen: BTreeSet<(Uuid, String)> = events.iter().map(Event::key).collect();
+        events.extend(others.into_iter().filter(|event| !seen.contains(&event.key())));
+    }
+    events.sort_by(|a, b| a.start_at.cmp(&b.start_at));
+    caller.out.list(&events, &[], |out, events| {
+        out.table(events)
+            .column("FROM", |e| &e.start_at)
+            .column("TO", |e| e.end_at.as_deref().unwrap_or_default())
+            .column("CALENDAR", |e| &e.calendar_id)
+            .column("TITLE", |e| one_line(&e.title, 80))
+            .column("WHERE", |e| one_line(&e.location, 40))
+            .print("No events");
+        gaps.iter().for_each(|gap| out.toned(Tone::Warn, gap));
+        if more {
+            out.toned(Tone::Warn, "There are more events than are shown. Name a shorter time with --from and --to.");
+        }
+    })
+}
+
+/// Makes calendars and their servers equal.
+async fn sync(caller: &Caller, butlers: &[String], asked: &Value) -> Outcome {
+    let mut all: Vec<Followed> = Vec::new();
+    for (_, mut answer) in each(caller, butlers, "calendar_force_sync", asked).await? {
+        let more: Vec<Followed> = inner(&mut answer, "calendars")?;
+        all.extend(
+            more.into_iter()
+                .filter(|one| !all.iter().any(|known| known.calendar_id == one.calendar_id))
+                .collect::<Vec<_>>(),
+        );
+    }
+    let failed = all.iter().any(|one| one.error.is_some());
+    caller.out.list(&all, &[], |out, all| {
+        out.table(all)
+            .column("CALENDAR", |c| &c.calendar_id)
+            .column("PROVIDER", |c| &c.provider)
+            .column("STATE", |c| &c.state)
+            .column("WAITING", |c| number(c.changes_waiting))
+            .column("CONFLICTS", |c| number(c.conflicts))
+            .column("UNREADABLE", |c| number(c.unreadable))
+            .column("ERROR", |c| one_line(c.error.as_deref().unwrap_or_default(), 300))
+            .print("No calendars");
+    })?;
+    Ok(if failed { FAILED } else { 0 })
 }
 
 fn number(of: Option<i64>) -> String {
