@@ -52,8 +52,14 @@ pub struct Edited {
 }
 
 impl Change {
-    /// Writes it into an event's component.
-    pub(crate) fn apply(&self, event: &mut Component, now: Timestamp, home: &TimeZone) -> Result<(), CalendarError> {
+    /// Writes it into an event's component, whose calendar brings these `VTIMEZONE`s.
+    pub(crate) fn apply(
+        &self,
+        event: &mut Component,
+        zones: &[Component],
+        now: Timestamp,
+        home: &TimeZone,
+    ) -> Result<(), CalendarError> {
         if let Some(start) = &self.start {
             event.set("DTSTART", vec![start.line("DTSTART")]);
         }
@@ -78,7 +84,7 @@ impl Change {
             event.set("CLASS", vec![Line::new("CLASS", &class.to_ascii_uppercase())]);
         }
         if let Some(rule) = &self.rule {
-            let start = start_of(event)?;
+            let start = start_of(event, zones)?;
             let rule = rule.as_ref().map(|rule| rule.for_start(&start, home)).transpose()?;
             event.set("RRULE", rule.iter().map(|rule| Line::new("RRULE", &rule.text)).collect());
         }
@@ -94,25 +100,25 @@ impl Change {
         event.set("DTSTAMP", vec![stamp.line("DTSTAMP")]);
         event.set("LAST-MODIFIED", vec![stamp.line("LAST-MODIFIED")]);
         if self.start.is_some() || self.rule.is_some() {
-            check_rule(event, home)?;
+            check_rule(event, zones, home)?;
         }
-        check(event, home)
+        check(event, zones, home)
     }
 }
 
-fn start_of(event: &Component) -> Result<When, CalendarError> {
-    read(event).map(|object| object.main().start.clone())
+fn start_of(event: &Component, zones: &[Component]) -> Result<When, CalendarError> {
+    read(event, zones).map(|object| object.main().start.clone())
 }
 
-fn read(event: &Component) -> Result<Object, CalendarError> {
+fn read(event: &Component, zones: &[Component]) -> Result<Object, CalendarError> {
     let mut root = Component::new("VCALENDAR");
-    root.nodes.push(Node::Component(event.clone()));
+    root.nodes.extend(zones.iter().chain([event]).cloned().map(Node::Component));
     Object::of(root)
 }
 
 /// A new or changed event ends after it starts.
-fn check(event: &Component, home: &TimeZone) -> Result<(), CalendarError> {
-    let object = read(event)?;
+fn check(event: &Component, zones: &[Component], home: &TimeZone) -> Result<(), CalendarError> {
+    let object = read(event, zones)?;
     let seen = object.main();
     if seen.end.instant(home)? < seen.start.instant(home)? || (seen.start.is_date() && seen.start == seen.end) {
         return Err(CalendarError::EndsFirst { start: seen.start.shown(home), end: seen.end.shown(home) });
@@ -121,8 +127,8 @@ fn check(event: &Component, home: &TimeZone) -> Result<(), CalendarError> {
 }
 
 /// A series whose last time is before its first never takes place, and servers refuse it.
-fn check_rule(event: &Component, home: &TimeZone) -> Result<(), CalendarError> {
-    let object = read(event)?;
+fn check_rule(event: &Component, zones: &[Component], home: &TimeZone) -> Result<(), CalendarError> {
+    let object = read(event, zones)?;
     let seen = object.main();
     let Some((rule, until)) = seen.rule.as_ref().and_then(|rule| Some((rule, rule.until.as_ref()?))) else {
         return Ok(());
@@ -220,10 +226,11 @@ pub fn remove(
     let start = &whole.events[master].start;
     let line = start.of_instant(id.instant(home)?, home).line("EXDATE");
     let line = if start.is_date() { id.line("EXDATE") } else { line };
+    let zones = whole.timezones();
     if let Some(component) = whole.component_mut(master) {
         let lines = component.lines("EXDATE").cloned().chain([line]).collect();
         component.set("EXDATE", lines);
-        Change::default().apply(component, now, home)?;
+        Change::default().apply(component, &zones, now, home)?;
     }
     Ok(Edited { object: Some(Object::of(whole.root)?), following: None })
 }
@@ -269,8 +276,9 @@ fn update_series(object: &mut Object, change: &Change, now: Timestamp, home: &Ti
             (false, _) => start.plus(SignedDuration::from_hours(1))?,
         });
     }
+    let zones = object.timezones();
     if let Some(component) = object.component_mut(master) {
-        change.apply(component, now, home)?;
+        change.apply(component, &zones, now, home)?;
     }
     let moved = change.start.as_ref().filter(|start| start.is_date() == old.start.is_date() && **start != old.start);
     if let Some(start) = moved {
@@ -376,12 +384,13 @@ fn update_one(
             start.of_instant(at, home)
         });
     }
+    let zones = object.timezones();
     if let Some(at) = object.exception(id, home) {
         let Some(component) = object.component_mut(at) else { return Ok(()) };
-        return change.apply(component, now, home);
+        return change.apply(component, &zones, now, home);
     }
     let Some(mut copy) = copy_of(object, id, &instance) else { return Ok(()) };
-    change.apply(&mut copy, now, home)?;
+    change.apply(&mut copy, &zones, now, home)?;
     object.root.nodes.push(Node::Component(copy));
     Ok(())
 }
@@ -440,12 +449,12 @@ fn split(
     let except: Vec<&When> = event.except.iter().collect();
     let extra: Vec<&When> = event.extra.iter().map(|(at, _)| at).collect();
     let master_of = |object: &Object| object.master().unwrap_or(0);
-    let at_before = master_of(&before);
+    let (at_before, zones) = (master_of(&before), before.timezones());
     if let Some(component) = before.component_mut(at_before) {
         component.set("RRULE", rule(first_rule));
         component.set("EXDATE", keep("EXDATE", except.clone(), false));
         component.set("RDATE", keep("RDATE", extra.clone(), false));
-        Change::default().apply(component, now, home)?;
+        Change::default().apply(component, &zones, now, home)?;
     }
     let end = event.end_of(id, event.length, home)?;
     let master_after = master_of(&after);
@@ -501,7 +510,7 @@ impl Object {
         let mut event = Component::new("VEVENT");
         event.nodes.push(Node::Line(Line::new("UID", uid)));
         event.nodes.push(Node::Line(start.line("DTSTART")));
-        change.apply(&mut event, now, home)?;
+        change.apply(&mut event, &[], now, home)?;
         root.nodes.push(Node::Component(event));
         Self::of(root)
     }

@@ -74,6 +74,8 @@ pub struct Event {
     pub sequence: i64,
     /// Minutes before the start at which the household reminds of it; alarms of other programs are theirs.
     pub reminder: Option<u32>,
+    /// The zone that its start names and nobody knows: its times are read as the household's.
+    pub unknown_zone: Option<String>,
     /// Of an exception: which instance it replaces.
     pub recurrence_id: Option<When>,
     /// Whether an exception goes on for all later instances.
@@ -86,9 +88,16 @@ pub struct Event {
 /// Marks an alarm as the household's own.
 pub(crate) const OWN_ALARM: &str = "X-BUTLERD";
 
+/// Four weeks, as for people who ask for a reminder.
+const MOST_MINUTES: u32 = 40_320;
+/// Letters of an unknown zone's name that are kept.
+const MOST_ZONE: usize = 100;
+
 /// How long before the start an alarm of the household's own is.
 fn minutes(alarm: &Component) -> Option<u32> {
-    alarm.line("TRIGGER")?.value.strip_prefix("-PT")?.strip_suffix('M')?.parse().ok()
+    let minutes: u32 = alarm.line("TRIGGER")?.value.strip_prefix("-PT")?.strip_suffix('M')?.parse().ok()?;
+    // Whoever writes into the calendar may mark one so.
+    (minutes <= MOST_MINUTES).then_some(minutes)
 }
 
 impl Event {
@@ -118,8 +127,9 @@ impl Event {
             entry.map(text_of).unwrap_or_default()
         };
         let time = |line: &Line| when(line, &line.value, zones);
-        let start = component.line("DTSTART").ok_or(CalendarError::Missing("start (DTSTART)"))?;
-        let start = time(start)?;
+        let line = component.line("DTSTART").ok_or(CalendarError::Missing("start (DTSTART)"))?;
+        let start = time(line)?;
+        let unknown_zone = line.param("TZID").filter(|_| matches!(start, When::Floating(_)));
         let end = component.line("DTEND").map(time).transpose()?;
         let length = match (&end, component.line("DURATION")) {
             (Some(end), _) => length_between(&start, end)?,
@@ -160,6 +170,7 @@ impl Event {
             attendees: words.iter().filter(|e| e.name == ICalendarProperty::Attendee).filter_map(attendee).collect(),
             sequence: component.line("SEQUENCE").and_then(|line| line.value.trim().parse().ok()).unwrap_or(0),
             reminder: component.components("VALARM").filter(|alarm| alarm.line(OWN_ALARM).is_some()).find_map(minutes),
+            unknown_zone: unknown_zone.map(|id| id.chars().take(MOST_ZONE).collect()),
             recurrence_id: recurrence.map(time).transpose()?,
             this_and_future: recurrence.and_then(|line| line.param("RANGE")).is_some(),
             extra,

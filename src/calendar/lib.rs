@@ -27,6 +27,7 @@ mod series;
 pub mod text;
 mod walk;
 mod when;
+mod zone_rules;
 
 pub use answer::{Answer, is_one_of, respond};
 pub use edit::{Change, Edited, Scope, remove, update};

@@ -4,7 +4,7 @@ use calcard::icalendar::ICalendar;
 use jiff::tz::TimeZone;
 
 use crate::text::{self, Component, Node};
-use crate::{CalendarError, Event, When, Zone};
+use crate::{CalendarError, Event, When, Zone, zone_rules};
 
 const MAX_EVENTS: usize = 1_000;
 
@@ -75,6 +75,18 @@ impl Object {
         found.max_by_key(|(at, event)| (event.sequence, std::cmp::Reverse(*at))).map(|(at, _)| at)
     }
 
+    /// The event that an instance is shown as, which a day or a time of it names: its exception, or the series.
+    pub fn shown_as(&self, of: &When, home: &TimeZone) -> &Event {
+        let main = self.main();
+        let of = if main.start.is_date() { When::Date(of.local().date()) } else { of.clone() };
+        self.exception(&of, home).map_or(main, |at| &self.events[at])
+    }
+
+    /// The zones that the text brings along.
+    pub(crate) fn timezones(&self) -> Vec<Component> {
+        self.root.components("VTIMEZONE").cloned().collect()
+    }
+
     /// The component of an event.
     pub(crate) fn component_mut(&mut self, event: usize) -> Option<&mut Component> {
         let events = self.root.nodes.iter_mut().filter_map(|node| match node {
@@ -85,8 +97,8 @@ impl Object {
     }
 }
 
-/// By name; what the name doesn't say, the text's own `VTIMEZONE` may, which `calcard` knows how to read. Its rules are
-/// not used: those of the house's database are newer.
+/// By name; what the name doesn't say, the text's own `VTIMEZONE` may, which `calcard` knows how to read. Its rules are used
+/// where that names no zone of the house's database, which is newer.
 fn zones_of(root: &Component) -> impl Fn(&str) -> Option<Zone> + use<> {
     let mut own = Component::new("VCALENDAR");
     own.nodes.extend(root.components("VTIMEZONE").cloned().map(Node::Component));
@@ -95,12 +107,13 @@ fn zones_of(root: &Component) -> impl Fn(&str) -> Option<Zone> + use<> {
     let calendar = ICalendar::parse(String::from_utf8_lossy(&bytes).as_ref()).unwrap_or_default();
     let resolver = calendar.build_owned_tz_resolver();
     move |id: &str| {
-        let named = Zone::named(id).ok();
-        // Unknown zones are read as the household's: better an event that is an hour off than none.
-        named.or_else(|| {
-            let known = resolver.resolve(id)?;
-            let tz = TimeZone::get(known.name()?.as_ref()).ok()?;
-            Some(Zone { id: id.to_owned(), tz })
-        })
+        let named = || TimeZone::get(resolver.resolve(id)?.name()?.as_ref()).ok();
+        let of_rules = || {
+            let is_it = |zone: &&Component| zone.line("TZID").is_some_and(|line| line.value == id);
+            zone_rules::zone_of(own.components("VTIMEZONE").find(is_it)?)
+        };
+        // Unknown zones are read as the household's, and the event says so: better one that is hours off than none.
+        let tz = || named().or_else(of_rules);
+        Zone::named(id).ok().or_else(|| Some(Zone { id: id.to_owned(), tz: tz()? }))
     }
 }
