@@ -3,6 +3,9 @@
 use std::collections::BTreeSet;
 
 use clap::{Args, Subcommand};
+use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
@@ -61,6 +64,9 @@ enum What {
         /// Only this calendar
         #[arg(long, value_name = "NAME")]
         calendar: Option<String>,
+        /// Compare all events, not what changed since the last sync
+        #[arg(long)]
+        full: bool,
         /// Most events were deleted at the server on purpose
         #[arg(long)]
         accept_deletions: bool,
@@ -102,6 +108,13 @@ struct Event {
 }
 
 impl Event {
+    /// For the order: days by their midnight here, and what can't be read at the end.
+    fn begin(&self) -> (bool, Option<Timestamp>) {
+        let day = || self.start_at.parse::<Date>().ok()?.to_zoned(TimeZone::system()).ok();
+        let at = self.start_at.parse().ok().or_else(|| day().map(|day| day.timestamp()));
+        (at.is_none(), at)
+    }
+
     fn key(&self) -> (Uuid, String) {
         (self.event_id, self.start_at.clone())
     }
@@ -133,6 +146,9 @@ struct Slot {
     end_at: String,
 }
 
+/// What butlers answered, and sentences on those that didn't.
+type Answers = (Vec<(String, Value)>, Vec<String>);
+
 /// The list under this name in a tool's answer.
 fn inner<T: serde::de::DeserializeOwned>(answer: &mut Value, name: &str) -> Result<Vec<T>, Problem> {
     serde_json::from_value(answer[name].take()).map_err(|e| Problem::foreign(&e))
@@ -156,17 +172,22 @@ fn gaps(answer: &Value) -> Vec<String> {
     behind.chain(unknown).collect()
 }
 
-/// The answers of all these butlers. Who does not see the calendar that is meant is left out, if another does.
-async fn each(caller: &Caller, butlers: &[String], tool: &str, asked: &Value) -> Result<Vec<(String, Value)>, Problem> {
-    let (mut answers, mut unseen) = (Vec::new(), None);
+/// The answers of all these butlers, and what can't be known of the others. Who does not see the calendar that is meant is
+/// left out, if another does.
+async fn each(caller: &Caller, butlers: &[String], tool: &str, asked: &Value) -> Result<Answers, Problem> {
+    let (mut answers, mut failed, mut gaps) = (Vec::new(), None, Vec::new());
     for butler in butlers {
         match caller.tool(butler, tool, asked.clone()).await {
             Ok(answer) => answers.push((butler.clone(), answer)),
-            Err(e) if e.code == "not_found" => unseen = Some(e),
-            Err(e) => return Err(e),
+            Err(e) => {
+                if e.code != "not_found" {
+                    gaps.push(format!("The calendars of {butler} are not known now: {}", one_line(&e.message, 300)));
+                }
+                failed = Some(e);
+            }
         }
     }
-    unseen.filter(|_| answers.is_empty()).map_or(Ok(answers), Err)
+    failed.filter(|_| answers.is_empty()).map_or(Ok((answers, gaps)), Err)
 }
 
 pub async fn run(caller: Caller, args: CalendarArgs) -> Outcome {
@@ -201,8 +222,10 @@ pub async fn run(caller: Caller, args: CalendarArgs) -> Outcome {
             })?;
             Ok(if taken { FAILED } else { 0 })
         }
-        What::Sync { calendar, accept_deletions } => {
-            let asked = json!({"calendar_id": calendar, "accept_deletions": accept_deletions.then_some(true)});
+        What::Sync { calendar, full, accept_deletions } => {
+            let told = |flag: bool| flag.then_some(true);
+            let asked =
+                json!({"calendar_id": calendar, "full": told(full), "accept_deletions": told(accept_deletions)});
             sync(&caller, &butlers, &asked).await
         }
         What::Conflicts { conflict, take } => {
@@ -225,8 +248,9 @@ pub async fn run(caller: Caller, args: CalendarArgs) -> Outcome {
 
 /// What is in the calendars of these butlers, theirs included.
 async fn list(caller: &Caller, butlers: &[String], asked: &Value) -> Outcome {
-    let (mut events, mut gaps, mut more): (Vec<Event>, BTreeSet<String>, bool) = Default::default();
-    for (butler, mut answer) in each(caller, butlers, "calendar_list_events", asked).await? {
+    let (answers, failed) = each(caller, butlers, "calendar_list_events", asked).await?;
+    let (mut events, mut gaps, mut more) = (Vec::new(), BTreeSet::from_iter(failed), false);
+    for (butler, mut answer) in answers {
         gaps.extend(self::gaps(&answer));
         more |= answer["more"] == true;
         let own: Vec<Event> = inner(&mut answer, "butler_events")?;
@@ -236,7 +260,7 @@ async fn list(caller: &Caller, butlers: &[String], asked: &Value) -> Outcome {
         let seen: BTreeSet<(Uuid, String)> = events.iter().map(Event::key).collect();
         events.extend(others.into_iter().filter(|event| !seen.contains(&event.key())));
     }
-    events.sort_by(|a, b| a.start_at.cmp(&b.start_at));
+    events.sort_by_cached_key(Event::begin);
     caller.out.list(&events, &[], |out, events| {
         out.table(events)
             .column("FROM", |e| &e.start_at)
@@ -255,7 +279,8 @@ async fn list(caller: &Caller, butlers: &[String], asked: &Value) -> Outcome {
 /// Makes calendars and their servers equal.
 async fn sync(caller: &Caller, butlers: &[String], asked: &Value) -> Outcome {
     let mut all: Vec<Followed> = Vec::new();
-    for (_, mut answer) in each(caller, butlers, "calendar_force_sync", asked).await? {
+    let (answers, gaps) = each(caller, butlers, "calendar_force_sync", asked).await?;
+    for (_, mut answer) in answers {
         let more: Vec<Followed> = inner(&mut answer, "calendars")?;
         all.extend(
             more.into_iter()
@@ -263,7 +288,7 @@ async fn sync(caller: &Caller, butlers: &[String], asked: &Value) -> Outcome {
                 .collect::<Vec<_>>(),
         );
     }
-    let failed = all.iter().any(|one| one.error.is_some());
+    let failed = !gaps.is_empty() || all.iter().any(|one| one.error.is_some());
     caller.out.list(&all, &[], |out, all| {
         out.table(all)
             .column("CALENDAR", |c| &c.calendar_id)
@@ -274,6 +299,7 @@ async fn sync(caller: &Caller, butlers: &[String], asked: &Value) -> Outcome {
             .column("UNREADABLE", |c| number(c.unreadable))
             .column("ERROR", |c| one_line(c.error.as_deref().unwrap_or_default(), 300))
             .print("No calendars");
+        gaps.iter().for_each(|gap| out.toned(Tone::Warn, gap));
     })?;
     Ok(if failed { FAILED } else { 0 })
 }

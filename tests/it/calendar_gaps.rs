@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::calendar_caldav::synced;
 use crate::calendar_invitations::INVITED;
 use crate::support::radicale::{PASSWORD, Radicale};
-use crate::support::{Household, eventually};
+use crate::support::{Household, eventually, model};
 
 /// A section without addresses of the owner.
 fn section(url: &str) -> String {
@@ -27,6 +27,9 @@ async fn events_that_nobody_can_lay_out_are_named_wherever_times_are() {
     let Some(server) = Radicale::start("calendar_gaps::unreadable").await else { return };
     server.put("lunch", "Lunch", "").await;
     server.put("odd", "Odd", "RRULE:FREQ=SECONDLY\r\n").await;
+    let alarm =
+        "BEGIN:VALARM\r\nX-BUTLERD:1\r\nACTION:DISPLAY\r\nDESCRIPTION:x\r\nTRIGGER:-PT4000000000M\r\nEND:VALARM\r\n";
+    server.put("dinner", "Dinner", alarm).await;
     let household = Household::new().with_caldav("general", &server, "private = [\"cal\"]\n");
     let daemon = household.start().await;
     let butler = daemon.mcp("general");
@@ -38,7 +41,7 @@ async fn events_that_nobody_can_lay_out_are_named_wherever_times_are() {
         assert!(one["why"].as_str().is_some_and(|why| why.contains("SECONDLY")), "{answer}");
     };
     let listed = butler.ok("calendar_list_events", json!({"start_at": DAY[0], "end_at": DAY[1]})).await;
-    assert_eq!(listed["events"].as_array().map(Vec::len), Some(1), "the others are shown: {listed}");
+    assert_eq!(listed["events"].as_array().map(Vec::len), Some(2), "the others are shown: {listed}");
     names_it(&listed);
     let search = json!({"duration_minutes": 60, "search_start": DAY[0], "search_end": DAY[1]});
     names_it(&butler.ok("calendar_find_free_slots", search).await);
@@ -52,7 +55,7 @@ async fn events_that_nobody_can_lay_out_are_named_wherever_times_are() {
     let state = butler.ok("calendar_force_sync", json!({})).await["calendars"][0].clone();
     assert_eq!(state["unreadable"], 0, "{state}");
     let listed = butler.ok("calendar_list_events", json!({"start_at": DAY[0], "end_at": DAY[1]})).await;
-    assert_eq!((listed["events"].as_array().map(Vec::len), &listed["unreadable"]), (Some(2), &Value::Null), "{listed}");
+    assert_eq!((listed["events"].as_array().map(Vec::len), &listed["unreadable"]), (Some(3), &Value::Null), "{listed}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -93,4 +96,22 @@ async fn the_owner_is_known_by_the_address_that_the_house_knows() {
     let listed = butler.ok("calendar_list_events", json!({"start_at": DAY[0], "end_at": DAY[1]})).await;
     let party = &listed["events"][0];
     assert_eq!((&party["title"], &party["your_response"]), (&json!("Party"), &json!("needs-action")), "{listed}");
+}
+
+/// Why an event can't be read quotes it, so whoever is told why has read what its writer wrote.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_stranger_made_unreadable_is_a_strangers_word() {
+    let Some(server) = Radicale::start("calendar_gaps::trust").await else { return };
+    server.put("odd", "Odd", &format!("RRULE:FREQ=SECONDLY\r\n{INVITED}")).await;
+    let days = json!({"start_at": DAY[0], "end_at": DAY[1]});
+    let call = json!({"call": {"tool": "calendar_list_events", "arguments": days}});
+    let model = model(json!([{"when": "look at the day", "steps": [call, {"say": "It says: {{result.0}}"}]}])).await;
+    let household = Household::with_model(&model).with_caldav("general", &server, "private = [\"cal\"]\n");
+    let daemon = household.start().await;
+    let butler = daemon.mcp("general");
+    synced(&butler).await;
+    let end = butler.ok("trigger", json!({"prompt": "look at the day"})).await;
+    assert!(end["success"] == true && end.to_string().contains("SECONDLY"), "{end}");
+    let row = household.owner().await.query_one("SELECT trust FROM general.sessions", &[]).await.expect("a session");
+    assert_eq!(row.get::<_, String>(0), "stranger");
 }

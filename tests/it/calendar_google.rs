@@ -1,5 +1,7 @@
 //! A household's calendar and Google's, which are made equal in both directions.
 
+use std::sync::{Arc, Mutex};
+
 use serde_json::json;
 
 use crate::calendar_caldav::{event, id_of, synced, titles};
@@ -75,6 +77,22 @@ async fn both_sides_become_equal_whoever_changes_what() {
     there(&account, &["Dentist at ten"]).await;
     account.there.remove(ADA, "dentist");
     synced(&butler).await;
+    assert_eq!(titles(&butler).await, ["Holiday"]);
+    // A full sync lists all from the beginning.
+    let listed = Arc::new(Mutex::new(Vec::new()));
+    let lists = listed.clone();
+    account.google.hold(move |call| {
+        if call.id == "calendar.events.list" {
+            lists.lock().expect("the lists").push(call.parameter("syncToken").is_some());
+        }
+        false
+    });
+    let full = |full: bool| json!({"calendar_id": "Ada", "full": full});
+    butler.ok("calendar_force_sync", full(false)).await;
+    assert!(std::mem::take(&mut *listed.lock().expect("the lists")).iter().all(|token| *token));
+    butler.ok("calendar_force_sync", full(true)).await;
+    account.google.release();
+    assert_eq!(listed.lock().expect("the lists").first(), Some(&false));
     assert_eq!(titles(&butler).await, ["Holiday"]);
     assert_eq!((count(&household, "calendar_items").await, count(&household, "calendar_conflicts").await), (1, 0));
     let (_, doctor, _) = tokio::task::block_in_place(|| household.cli(&["doctor"]));

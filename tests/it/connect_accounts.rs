@@ -59,6 +59,7 @@ async fn calendars_are_connected_by_one_command() {
         (vec![], "wrong", "does not accept the user name or the password"),
         (vec!["--calendar", "garden"], PASSWORD, "there is no `garden`; there are: `ada/cal`, `ada/work`"),
         (vec!["--calendar", "cal", "--private", "work"], PASSWORD, "there is no `work`"),
+        (vec!["--address", "ada"], PASSWORD, "`ada` is no mail address"),
         (vec!["--butler", "nobody"], PASSWORD, "nobody/butler.toml can't be read"),
     ] {
         let (code, shown) = run(&household, &[&base[..], &more].concat(), password);
@@ -71,6 +72,7 @@ async fn calendars_are_connected_by_one_command() {
 
     let mut terminal = opened(&household, &base);
     terminal.answers("not shown", PASSWORD).await;
+    terminal.answers("as invitations name you", "ada@example.org").await;
     terminal.answers("new events go into the first", "3").await;
     terminal.sees("There is no `3`").await;
     terminal.answers("new events go into the first", "work").await;
@@ -80,7 +82,7 @@ async fn calendars_are_connected_by_one_command() {
     let after = text(&household, "general");
     let section = format!(
         "[modules.calendar]\nprovider = \"caldav\"\nurl = \"{url}\"\nuser = \"ada\"\n\
-         password = \"BUTLER_CALENDAR_PASSWORD\"\ncalendars = [\"ada/work\"]\n"
+         password = \"BUTLER_CALENDAR_PASSWORD\"\ncalendars = [\"ada/work\"]\nown_addresses = [\"ada@example.org\"]\n"
     );
     // The household's own calendar went, and nothing else.
     let (kept, _) = before.split_once("\n# The household's calendar").expect("the shipped section");

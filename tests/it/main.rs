@@ -36,6 +36,7 @@ mod calendar_google;
 mod calendar_injections;
 mod calendar_invitations;
 mod calendar_moved;
+mod calendar_parts;
 mod calendar_recurrence;
 mod calendar_reminders;
 mod calls;

@@ -28,7 +28,13 @@ pub struct CaldavArgs {
     /// One of these that nobody but you sees and writes; may be given more than once
     #[arg(long, value_name = "NAME")]
     private: Vec<String>,
+    /// A mail address by which invitations name you, beside the name to log in with; may be given more than once. Without it, what
+    /// [owner] identities name counts
+    #[arg(long = "address", value_name = "ADDRESS")]
+    addresses: Vec<String>,
 }
+
+const ADDRESS: &str = "Your mail address, as invitations name you (empty: as [owner] identities say)";
 
 /// `connect carddav`
 #[derive(Debug, Args)]
@@ -56,7 +62,7 @@ struct ServerArgs {
 /// Which of what is found is wanted.
 #[derive(Debug)]
 enum Wanted {
-    Calendars { named: Vec<String>, private: Vec<String> },
+    Calendars { named: Vec<String>, private: Vec<String>, own: Vec<String> },
     AddressBook(Option<String>),
 }
 
@@ -70,8 +76,32 @@ pub(super) struct Typed {
 }
 
 pub(super) fn ask_caldav(args: CaldavArgs, settings: &(Overrides, Environment)) -> Result<Typed, Problem> {
-    let CaldavArgs { account, calendars, private } = args;
-    ask(account, Wanted::Calendars { named: calendars, private }, settings)
+    let CaldavArgs { account, calendars, private, addresses } = args;
+    if let Some(wrong) = addresses.iter().find(|address| !address.contains('@')) {
+        return Err(Problem::usage(format!("`{wrong}` is no mail address."), "Give it as --address you@example.org."));
+    }
+    let mut typed = ask(account, Wanted::Calendars { named: calendars, private, own: addresses }, settings)?;
+    if let Wanted::Calendars { own, .. } = &mut typed.wanted
+        && own.is_empty()
+        && !typed.user.contains('@')
+        && !typed.place.there
+        && io::stdin().is_terminal()
+    {
+        let mut address = prompt::line(ADDRESS, "")?;
+        while !address.is_empty() && !address.contains('@') {
+            address = prompt::line(&format!("`{address}` is no mail address. {ADDRESS}"), "")?;
+        }
+        own.extend(Some(address).filter(|address| !address.is_empty()));
+    }
+    // These replace what else is known of the owner.
+    if let Wanted::Calendars { own, .. } = &mut typed.wanted
+        && !own.is_empty()
+        && typed.user.contains('@')
+        && !own.contains(&typed.user)
+    {
+        own.push(typed.user.clone());
+    }
+    Ok(typed)
 }
 
 pub(super) fn ask_carddav(args: CarddavArgs, settings: &(Overrides, Environment)) -> Result<Typed, Problem> {
@@ -153,7 +183,10 @@ pub(super) async fn connect(caller: Caller, typed: Typed, settings: (Overrides, 
     ];
     match wanted {
         _ if place.there => {}
-        Wanted::Calendars { named, private } => keys.extend(calendars(out, &all, &named, &private)?),
+        Wanted::Calendars { named, private, own } => {
+            keys.extend(calendars(out, &all, &named, &private)?);
+            keys.extend((!own.is_empty()).then_some(("own_addresses", json!(own))));
+        }
         Wanted::AddressBook(named) => {
             let book = one(out, "address book", "--address-book", &all, named.as_deref())?;
             keys.extend((all.len() > 1).then_some(("address_book", json!(book))));

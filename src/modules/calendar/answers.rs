@@ -59,7 +59,7 @@ pub(super) async fn answer(call: &ToolCall, book: &Book) -> Result<Value, ToolEr
     let at = instance(call, book)?;
     let answered = respond(&object, book.own(), at.as_ref(), (answer, call.text("comment")), book.home());
     let answered = answered.map_err(refused)?;
-    let mut result = writes::told("answered", row.id, &answered, book);
+    let mut result = writes::told("answered", row.id, (&answered, at.as_ref()), book);
     result["response"] = json!(answer.word());
     result["note"] = json!("The calendar's server tells whoever invites, where it sends answers at all.");
     let step = Step::Put { object: answered, id: row.id, source: row.source, seen: Some(row.revision) };

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::book::{Book, refused};
 use ::tools::{ToolCall, ToolError};
-use calendar::{Change, Rule, Scope, When, Zone};
+use calendar::{Attendee, Change, Event, Rule, Scope, When, Zone};
 
 /// Weekdays as calls name them.
 pub(super) const DAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
@@ -86,13 +86,31 @@ pub(super) fn instance(call: &ToolCall, book: &Book) -> Result<Option<When>, Too
     given.map(|given| when("instance_start_at", given, &book.zone)).transpose()
 }
 
-/// What a call changes of an event. `old`: its start and end, for an update.
-pub(super) fn change(call: &ToolCall, book: &Book, old: Option<(&When, &When)>) -> Result<Change, ToolError> {
+/// Who comes by a call's list, of whom some are `known`.
+pub(super) fn attendees(call: &ToolCall, known: &[Attendee], optional: bool) -> Result<Vec<Attendee>, ToolError> {
+    let mut all: Vec<Attendee> = Vec::new();
+    for email in texts(call, "attendees") {
+        if !email.contains('@') || email.chars().any(|c| c.is_whitespace() || c.is_control()) {
+            let why = format!("{email} is not a mail address. Nothing was changed.");
+            return Err(ToolError::refused("invalid_value", why));
+        }
+        let is_it = |one: &&Attendee| one.email.eq_ignore_ascii_case(&email);
+        if all.iter().any(|one| is_it(&one)) {
+            continue;
+        }
+        let old = known.iter().find(is_it).cloned();
+        all.push(old.unwrap_or(Attendee { email, name: None, answer: None, optional }));
+    }
+    Ok(all)
+}
+
+/// What a call changes of an event. `old`: the event, for an update.
+pub(super) fn change(call: &ToolCall, book: &Book, old: Option<&Event>) -> Result<Change, ToolError> {
     let zone = zone(call, book)?;
     let time = |name: &str| call.text(name).map(|given| when(name, given, &zone)).transpose();
     let (mut start, mut end) = (time("start_at")?, time("end_at")?);
     let all_day = call.args.get("all_day").and_then(Value::as_bool);
-    let was = old.map(|(start, _)| start.is_date());
+    let was = old.map(|old| old.start.is_date());
     if let Some(all_day) = all_day
         && start.is_none()
         && was.is_some_and(|was| was != all_day)
@@ -125,6 +143,7 @@ pub(super) fn change(call: &ToolCall, book: &Book, old: Option<(&When, &When)>) 
         Some(rule) => Some(Some(rule.parse::<Rule>().map_err(refused)?)),
     };
     let own = |name: &str| call.text(name).map(str::to_owned);
+    let (listed, known) = (call.args.contains_key("attendees"), old.map_or(&[][..], |old| &old.attendees));
     Ok(Change {
         title: own("title"),
         start,
@@ -135,7 +154,7 @@ pub(super) fn change(call: &ToolCall, book: &Book, old: Option<(&When, &When)>) 
         busy: call.args.get("busy").and_then(Value::as_bool).or_else(|| (old.is_none() && days).then_some(false)),
         visibility: own("visibility"),
         rule,
-        attendees: None,
+        attendees: listed.then(|| attendees(call, known, false)).transpose()?,
         reminder: call.args.get("reminder_minutes").and_then(Value::as_u64).map(|minutes| u32::try_from(minutes).ok()),
     })
 }

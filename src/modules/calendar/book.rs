@@ -13,7 +13,7 @@ use super::settings::{Policy, Provider, Settings};
 use super::sql::{self, EventRow, SourceRow, Written};
 use crate::contract::ModuleContext;
 use ::tools::{ToolCall, ToolError};
-use base::{Clock, TenantId};
+use base::{Clock, TenantId, Trust};
 use calendar::{CalendarError, Event, Object, Zone, is_one_of};
 use store::{Database, StoreError};
 
@@ -50,6 +50,8 @@ pub(super) struct Unknown {
     pub event: Uuid,
     /// Its calendar's name.
     pub calendar: String,
+    /// How far whoever wrote it is believed: why it can't be read quotes it.
+    pub trust: Trust,
     pub why: CalendarError,
 }
 
@@ -213,7 +215,9 @@ impl Book {
         let (layout, mut unknown) = (self.layout(), Vec::new());
         for event in sql::unprojected(&mut lease, &[self.butler.as_str()], from, to).await? {
             if let Some(why) = layout.cover(&mut lease, &event, (from, to)).await? {
-                unknown.push(Unknown { source: event.row.source, event: event.row.id, calendar: event.calendar, why });
+                let trust = Trust::from_name(&event.trust);
+                let (source, id, calendar) = (event.row.source, event.row.id, event.calendar);
+                unknown.push(Unknown { source, event: id, calendar, trust, why });
             }
         }
         Ok(unknown)

@@ -37,7 +37,7 @@ impl CaldavAccount {
         match e {
             DavError::Later { ref after, .. } => {
                 let after: Option<Duration> = *after;
-                ProviderError::Later { why: e.to_string(), after }
+                ProviderError::Later { why: format!("{e}; it is tried again"), after }
             }
             DavError::Unauthorized { .. } => {
                 ProviderError::Owner(format!("{e}; store a good one with: butlerd secret set {}", self.secret))

@@ -39,8 +39,18 @@ fn event_id() -> Value {
     text("Id of the event, from calendar_list_events", 36)
 }
 
-/// What events are made of.
-fn fields() -> Value {
+fn attendees(about: &str) -> Value {
+    json!({"type": "array", "items": {"type": "string", "maxLength": 320}, "maxItems": 100, "description": about})
+}
+
+/// What events are made of. Whom an event in the household's own calendar names, nobody tells.
+fn fields(follows: bool) -> Value {
+    let people = attendees("Mail addresses of all who are to come; the calendar's server may tell them");
+    let more = follows.then(|| json!({"attendees": people}));
+    with(&[], &[event_fields(), more.unwrap_or_default()])
+}
+
+fn event_fields() -> Value {
     json!({
         "title": text("What it is", 500),
         "start_at": text("A day (2026-11-24) for all-day events, else a time (2026-11-24T09:00)", 40),
@@ -149,10 +159,10 @@ fn writing(follows: bool) -> Vec<Declaration> {
     // What stands in a provider's calendar others may see.
     let puts = || Meta { sends_out: follows, ..changes() };
     vec![
-        ("Put an event into a calendar.", with(&[], &[in_calendar(), fields()]), &["title", "start_at"], puts()),
+        ("Put an event into a calendar.", with(&[], &[in_calendar(), fields(follows)]), &["title", "start_at"], puts()),
         (
             "Change an event, one instance of it, or it from an instance on. Only what is given changes.",
-            with(&[], &[one(), fields(), scope()]),
+            with(&[], &[one(), fields(follows), scope()]),
             &["event_id"],
             puts(),
         ),
@@ -170,8 +180,8 @@ fn writing(follows: bool) -> Vec<Declaration> {
 
 /// Who comes. Others learn of it.
 fn meeting(follows: bool) -> Vec<Declaration> {
-    let attendees = json!({"type": "array", "items": {"type": "string", "maxLength": 320}, "minItems": 1, "maxItems": 100,
-                           "description": "Mail addresses"});
+    let mut attendees = attendees("Mail addresses");
+    attendees["minItems"] = json!(1);
     let optional = json!({"type": "boolean", "description": "They may stay away"});
     let tells = || Meta { sends_out: true, ..changes() };
     vec![
@@ -214,11 +224,12 @@ fn meeting(follows: bool) -> Vec<Declaration> {
 
 fn syncing() -> Vec<Declaration> {
     let accept = json!({"type": "boolean", "description": "For people: most events were deleted there on purpose"});
+    let full = json!({"type": "boolean", "description": "Compare all events, not what changed since the last sync"});
     vec![
         ("How the calendars follow their providers.", in_calendar(), &[], shows()),
         (
             "Ask providers for changes now. The household's own calendars have none, and are answered as they are.",
-            with(&[("accept_deletions", accept)], &[in_calendar()]),
+            with(&[("full", full), ("accept_deletions", accept)], &[in_calendar()]),
             &[],
             shows(),
         ),

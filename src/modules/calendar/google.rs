@@ -44,7 +44,7 @@ impl GoogleAccount {
         match e {
             GoogleError::Later { ref after, .. } => {
                 let after = *after;
-                ProviderError::Later { why: e.to_string(), after }
+                ProviderError::Later { why: format!("{e}; it is tried again"), after }
             }
             GoogleError::NoToken(_) | GoogleError::Unauthorized { .. } | GoogleError::NotGranted { .. } => {
                 ProviderError::Owner(format!("{e}; give access again with: {}", self.connect))

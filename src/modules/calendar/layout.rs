@@ -79,6 +79,9 @@ impl Layout<'_> {
             if let Some(minutes) = event.reminder {
                 shown["reminder_minutes"] = json!(minutes);
             }
+            if let Some(zone) = &event.unknown_zone {
+                shown["unknown_timezone"] = json!(zone);
+            }
             if object.repeats() {
                 shown["instance_start_at"] = json!(instance.id.shown(home));
             }

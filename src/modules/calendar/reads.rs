@@ -12,7 +12,7 @@ use super::book::{Book, SOON, Unknown, refused};
 use super::following::sql::{StateRow, ask, states};
 use super::sql::{self, SourceRow};
 use ::tools::{ToolCall, ToolError};
-use base::TenantId;
+use base::{Label, TenantId};
 use calendar::{Busy, DayHours, FreeSearch, Window, free_slots};
 
 /// Events that an answer names of which nobody can say when they are.
@@ -30,7 +30,7 @@ pub(super) async fn calendars(call: &ToolCall, book: &Book) -> Result<Value, Too
                "read_only": source.read_only, "private": book.is_private(&source.name)})
     });
     let mut answer = json!({"calendars": all.collect::<Vec<_>>()});
-    with_gaps(&mut answer, book, &sources, &[]);
+    with_gaps(call, &mut answer, book, &sources, &[]);
     Ok(answer)
 }
 
@@ -48,13 +48,13 @@ pub(super) async fn list(call: &ToolCall, book: &Book) -> Result<Value, ToolErro
         json!({"from": shown(from, book.home()), "to": shown(to, book.home()), "more": more, "butler_events": own});
     // Moved rather than written anew into JSON: a busy month is hundreds.
     answer["events"] = Value::Array(events);
-    with_gaps(&mut answer, book, &sources, &unknown);
+    with_gaps(call, &mut answer, book, &sources, &unknown);
     Ok(answer)
 }
 
 /// Puts into an answer what it can't know of these calendars: those that are not as their servers have them, and events of
 /// which nobody can say when they are. Where nothing is missing, it says nothing of that.
-fn with_gaps(answer: &mut Value, book: &Book, sources: &[SourceRow], unknown: &[Unknown]) {
+fn with_gaps(call: &ToolCall, answer: &mut Value, book: &Book, sources: &[SourceRow], unknown: &[Unknown]) {
     let behind: Vec<Value> = sources.iter().filter(|source| is_behind(book, source)).map(behind).collect();
     if !behind.is_empty() {
         answer["not_current"] = Value::Array(behind);
@@ -64,6 +64,9 @@ fn with_gaps(answer: &mut Value, book: &Book, sources: &[SourceRow], unknown: &[
     if !unknown.is_empty() {
         let one =
             |one: &&Unknown| json!({"event_id": one.event, "calendar_id": one.calendar, "why": one.why.to_string()});
+        for one in unknown.iter().take(MOST_UNKNOWN) {
+            call.shows(&Label::household(one.trust));
+        }
         answer["unreadable"] = unknown.iter().take(MOST_UNKNOWN).map(one).collect();
         answer["unreadable_count"] = json!(unknown.len());
     }
@@ -91,6 +94,9 @@ pub(super) async fn get(call: &ToolCall, book: &Book) -> Result<Value, ToolError
         "recurrence_rule": event.rule.as_ref().map(|rule| rule.text.clone()), "attendees": event.attendees,
         "organizer": event.organizer,
     });
+    if let Some(zone) = &event.unknown_zone {
+        answer["unknown_timezone"] = json!(zone);
+    }
     if object.repeats() {
         let now = call.store.clock().now();
         let ahead = now.saturating_add(SignedDuration::from_hours(24 * 400)).unwrap_or(now);
@@ -144,7 +150,7 @@ pub(super) async fn free(call: &ToolCall, book: &Book) -> Result<Value, ToolErro
     let slots =
         slots.iter().map(|slot| json!({"start_at": shown(slot.start, &zone.tz), "end_at": shown(slot.end, &zone.tz)}));
     let mut answer = json!({"slots": slots.collect::<Vec<_>>()});
-    with_gaps(&mut answer, book, &sources, &unknown);
+    with_gaps(call, &mut answer, book, &sources, &unknown);
     Ok(answer)
 }
 
@@ -212,10 +218,11 @@ pub(super) async fn force(call: &ToolCall, book: &Book) -> Result<Value, ToolErr
         let why = "Whether most events were deleted on purpose a person decides. Nothing was changed; ask the owner.";
         return Err(ToolError::refused("needs_approval", why));
     }
+    let full = call.args.get("full").and_then(Value::as_bool).unwrap_or(false);
     let sources = book.sources(call, &names(call)).await?;
     if book.follows() {
         let ids: Vec<Uuid> = sources.iter().map(|source| source.id).collect();
-        ask(&mut book.house().shared(&TenantId::owner()).await?, &ids, accept).await?;
+        ask(&mut book.house().shared(&TenantId::owner()).await?, &ids, (accept, full)).await?;
         book.nudge.notify_one();
         // Another daemon may be the one that does it, so the rows are looked at.
         for _ in 0..PATIENCE {

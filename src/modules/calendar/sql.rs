@@ -165,7 +165,7 @@ pub(super) async fn reminders(
     let sql = "SELECT i.event, i.instance, i.starts_at, i.remind_at, i.shown, i.trust FROM shared.calendar_instances i
                WHERE i.tenant_id = shared.tenant() AND i.remind_at > $2 AND i.remind_at <= $3
                  AND (i.ends_at > $3 OR i.starts_at > $3) AND i.source = ANY ($1) AND i.shown ->> 'status' <> 'cancelled'
-               ORDER BY i.remind_at, i.event LIMIT 100";
+               ORDER BY i.remind_at, i.event LIMIT 1000";
     let rows = lease.read(sql, &[&sources, &since, &now]).await.map_err(StoreError::query("looking for reminders"))?;
     Ok(rows.iter().map(ReminderRow::from).collect())
 }

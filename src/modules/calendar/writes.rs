@@ -4,13 +4,13 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
-use super::args::{change, instance, names, scope, texts};
+use super::args::{attendees, change, instance, names, scope, texts};
 use super::book::{Book, refused};
 use super::conflicts::{Overlaps, Way, look};
 use super::sql::{self, EventRow};
 use ::tools::{EffectTx, ToolCall, ToolError};
 use base::crash;
-use calendar::{Attendee, Change, Edited, Object, Scope, is_one_of, remove, update};
+use calendar::{Attendee, Change, Edited, Object, Scope, When, is_one_of, remove, update};
 
 /// One step of a call's transaction.
 pub(super) enum Step {
@@ -61,6 +61,18 @@ fn answers_in_passing(call: &ToolCall, book: &Book, object: &Object) -> Result<(
     let why = "Somebody else invites to this event, and its server may tell them of this as an answer. Nothing was changed. Decline it \
                with calendar_respond_to_invitation first, which the owner is asked about.";
     Err(ToolError::refused("answer_first", why))
+}
+
+/// Refuses a list of attendees that the owner is taken off of. `before`: the list until then.
+fn stays_asked(
+    call: &ToolCall,
+    book: &Book,
+    object: &Object,
+    (before, left): (&[Attendee], &[Attendee]),
+) -> Result<(), ToolError> {
+    let stays = |one: &Attendee| left.iter().any(|other| other.email.eq_ignore_ascii_case(&one.email));
+    let mut own = before.iter().filter(|one| is_one_of(book.own(), &one.email));
+    if own.all(stays) { Ok(()) } else { answers_in_passing(call, book, object) }
 }
 
 /// The hash of a call: its tool and its arguments, without its key.
@@ -136,8 +148,9 @@ async fn take(
     Ok(())
 }
 
-pub(super) fn told(status: &str, id: Uuid, object: &Object, book: &Book) -> Value {
-    let event = object.main();
+/// What became of an event, or of one instance of it.
+pub(super) fn told(status: &str, id: Uuid, (object, instance): (&Object, Option<&When>), book: &Book) -> Value {
+    let event = instance.map_or_else(|| object.main(), |of| object.shown_as(of, book.home()));
     json!({"status": status, "event_id": id, "title": event.title, "start_at": event.start.shown(book.home()),
            "end_at": event.end.shown(book.home()), "all_day": event.start.is_date(), "recurring": object.repeats()})
 }
@@ -161,7 +174,7 @@ pub(super) async fn create(call: &ToolCall, book: &Book) -> Result<Value, ToolEr
         Way::Overlaps(overlaps) => Some(overlaps),
         Way::Free => None,
     };
-    let result = told("created", id, &object, book);
+    let result = told("created", id, (&object, None), book);
     let done = settle(call, book, vec![Step::Put { object, id, source, seen: None }], result).await?;
     Ok(with_overlaps(call, id, done, overlaps).await)
 }
@@ -186,15 +199,20 @@ pub(super) async fn change_event(call: &ToolCall, book: &Book) -> Result<Value, 
     if call.text("status").is_some() {
         answers_in_passing(call, book, &object)?;
     }
-    let main = object.main();
-    let change = change(call, book, Some((&main.start, &main.end)))?;
+    let (scope, at) = (scope(call), instance(call, book)?);
+    let of = at.as_ref().filter(|_| scope == Scope::This);
+    let old = of.map_or_else(|| object.main(), |of| object.shown_as(of, book.home()));
+    let change = change(call, book, Some(old))?;
+    if let Some(left) = &change.attendees {
+        stays_asked(call, book, &object, (&old.attendees, left))?;
+    }
     if change == Change::default() {
         return Err(ToolError::refused("invalid_arguments", "Nothing is to change: give a title, a time or the like."));
     }
     let moved = change.start.is_some() || change.end.is_some() || change.rule.is_some() || change.busy == Some(true)
         // What was cancelled took no time.
         || change.status.is_some();
-    edit(call, book, (row, object), (scope(call), change, moved)).await
+    edit(call, book, (row, object), (scope, change, moved)).await
 }
 
 /// Makes a change of an event, in its scope.
@@ -221,7 +239,7 @@ async fn edit(
         }
     }
     let id = if following.is_some() { fresh } else { row.id };
-    let mut result = told("updated", id, new, book);
+    let mut result = told("updated", id, (new, at.as_ref().filter(|_| scope == Scope::This)), book);
     let mut steps = vec![Step::Put { object: before, id: row.id, source: row.source, seen: Some(row.revision) }];
     if let Some(object) = following {
         result["split_from"] = json!(row.id);
@@ -251,30 +269,19 @@ pub(super) async fn delete(call: &ToolCall, book: &Book) -> Result<Value, ToolEr
 pub(super) async fn add_attendees(call: &ToolCall, book: &Book) -> Result<Value, ToolError> {
     let (row, object) = event(call, book).await?;
     let optional = call.args.get("optional").and_then(Value::as_bool).unwrap_or(false);
-    let mut attendees = object.main().attendees.clone();
-    for email in texts(call, "attendees") {
-        if !email.contains('@') || email.chars().any(|c| c.is_whitespace() || c.is_control()) {
-            return Err(ToolError::refused(
-                "invalid_value",
-                format!("{email} is not a mail address. Nothing was changed."),
-            ));
-        }
-        if !attendees.iter().any(|known| known.email.eq_ignore_ascii_case(&email)) {
-            attendees.push(Attendee { email, name: None, answer: None, optional });
-        }
-    }
-    let change = Change { attendees: Some(attendees), ..Change::default() };
+    let known = &object.main().attendees;
+    let mut new = attendees(call, known, optional)?;
+    new.retain(|one| !known.iter().any(|old| old.email.eq_ignore_ascii_case(&one.email)));
+    let change = Change { attendees: Some([known.clone(), new].concat()), ..Change::default() };
     edit(call, book, (row, object), (Scope::Series, change, false)).await
 }
 
 pub(super) async fn remove_attendees(call: &ToolCall, book: &Book) -> Result<Value, ToolError> {
     let (row, object) = event(call, book).await?;
     let gone = texts(call, "attendees");
-    if gone.iter().any(|email| is_one_of(book.own(), email)) {
-        answers_in_passing(call, book, &object)?;
-    }
-    let mut attendees = object.main().attendees.clone();
-    attendees.retain(|known| !gone.iter().any(|email| email.eq_ignore_ascii_case(&known.email)));
-    let change = Change { attendees: Some(attendees), ..Change::default() };
+    let mut left = object.main().attendees.clone();
+    left.retain(|known| !gone.iter().any(|email| email.eq_ignore_ascii_case(&known.email)));
+    stays_asked(call, book, &object, (&object.main().attendees, &left))?;
+    let change = Change { attendees: Some(left), ..Change::default() };
     edit(call, book, (row, object), (Scope::Series, change, false)).await
 }

@@ -232,7 +232,7 @@ impl Background for CalendarSync {
         let failed = |e: StoreError| TaskError(e.to_string());
         // Nobody looked for a while.
         let sources = self.book.own_sources().await.map_err(failed)?;
-        sql::ask(&mut self.lease().await.map_err(failed)?, &sources, false).await.map_err(failed)?;
+        sql::ask(&mut self.lease().await.map_err(failed)?, &sources, (false, false)).await.map_err(failed)?;
         while !stop.is_cancelled() {
             self.round(&stop).await.map_err(failed)?;
             tokio::select! {

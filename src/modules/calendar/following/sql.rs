@@ -72,7 +72,8 @@ pub(super) async fn claim(
             UPDATE shared.calendar_cursors c
             SET node = $2, run = $3, claim = $4, lease_until = clock_timestamp() + make_interval(secs => $5), asked = false,
                 -- Due until it is settled, whatever becomes of this run.
-                due_at = least(c.due_at, shared.clock()), tried_at = shared.clock()
+                due_at = least(c.due_at, shared.clock()), tried_at = shared.clock(),
+                sync_token = CASE WHEN NOT c.read_all THEN c.sync_token END, read_all = false
             FROM due WHERE c.tenant_id = shared.tenant() AND c.source = due.source
             RETURNING c.source, c.failures, c.accept_deletions, c.synced_at IS NULL AS first),
         seen AS (
@@ -142,15 +143,16 @@ pub(super) async fn found(
     Ok(None)
 }
 
-/// Asks for a sync of these calendars now.
+/// Asks for a sync of these calendars now. `full`: from the beginning.
 pub(in super::super) async fn ask(
     lease: &mut Lease,
     sources: &[Uuid],
-    accept_deletions: bool,
+    (accept_deletions, full): (bool, bool),
 ) -> Result<(), StoreError> {
-    let sql = "UPDATE shared.calendar_cursors SET asked = true, accept_deletions = accept_deletions OR $2
+    let sql = "UPDATE shared.calendar_cursors
+               SET asked = true, accept_deletions = accept_deletions OR $2, read_all = read_all OR $3
                WHERE tenant_id = shared.tenant() AND source = ANY ($1)";
-    let done = lease.execute(sql, &[&sources, &accept_deletions]).await;
+    let done = lease.execute(sql, &[&sources, &accept_deletions, &full]).await;
     done.map(drop).map_err(StoreError::query("asking for a calendar's sync"))
 }
 

@@ -1,0 +1,128 @@
+//! Whom an event names from its first line on, what an answer says of one instance, and zones that only a calendar knows.
+
+use serde_json::{Value, json};
+
+use crate::calendar_caldav::synced;
+use crate::support::radicale::{CALENDAR, Radicale};
+use crate::support::{Household, model};
+
+/// The text of the event with this title at the server.
+async fn there(server: &Radicale, title: &str) -> String {
+    for href in server.hrefs().await {
+        let text = server.send("GET", &href, String::new()).await;
+        if text.contains(&format!("SUMMARY:{title}\r\n")) {
+            return text;
+        }
+    }
+    panic!("{title} is not there");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_event_names_who_is_to_come_as_it_is_made_and_changed() {
+    let Some(server) = Radicale::start("calendar_parts::attendees").await else { return };
+    let household = Household::new().with_caldav("general", &server, "private = [\"cal\"]\n");
+    let daemon = household.start().await;
+    let butler = daemon.mcp("general");
+    let party = |people: Value| json!({"title": "Party", "start_at": "2027-03-12T19:00", "attendees": people});
+    let wrong = butler.ok("calendar_create_event", party(json!(["Bea"]))).await;
+    assert_eq!(wrong["code"], "invalid_value", "{wrong}");
+    let made = butler.ok("calendar_create_event", party(json!(["bea@example.org", "carl@example.org"]))).await;
+    assert_eq!(made["status"], "created", "{made}");
+    synced(&butler).await;
+    let text = there(&server, "Party").await;
+    assert!(text.contains("bea@example.org") && text.contains("carl@example.org"), "{text}");
+    // What somebody answered stays with whoever stays.
+    server.edit("mailto:carl@example.org", "mailto:dora@example.org").await;
+    server.edit("ATTENDEE;", "ATTENDEE;CN=Bea;").await;
+    synced(&butler).await;
+    let change = json!({"event_id": made["event_id"], "attendees": ["BEA@example.org", "emil@example.org"]});
+    assert_eq!(butler.ok("calendar_update_event", change).await["status"], "updated");
+    synced(&butler).await;
+    let text = there(&server, "Party").await;
+    assert!(text.contains("CN=Bea") && text.contains("emil@example.org") && !text.contains("dora@"), "{text}");
+    // Nobody at all comes.
+    let nobody = json!({"event_id": made["event_id"], "attendees": []});
+    assert_eq!(butler.ok("calendar_update_event", nobody).await["status"], "updated");
+    synced(&butler).await;
+    assert!(!there(&server, "Party").await.contains("ATTENDEE"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_is_of_the_instance_that_was_changed() {
+    let household = Household::new().with_module("general", "calendar", "\n[modules.calendar]\nprovider = \"local\"\n");
+    let daemon = household.start().await;
+    let butler = daemon.mcp("general");
+    let walk = json!({"title": "Walk", "start_at": "2027-03-10T09:00", "recurrence_rule": "FREQ=DAILY;COUNT=4"});
+    let id = butler.ok("calendar_create_event", walk).await["event_id"].clone();
+    let change = json!({"event_id": id, "recurrence_scope": "this", "instance_start_at": "2027-03-12T09:00",
+                        "title": "Late walk", "start_at": "2027-03-12T17:00"});
+    let done = butler.ok("calendar_update_event", change).await;
+    let start = done["start_at"].as_str().expect("a time");
+    assert!(done["title"] == "Late walk" && start.starts_with("2027-03-12T17:00"), "{done}");
+    let following = json!({"event_id": id, "recurrence_scope": "following", "instance_start_at": "2027-03-13T09:00",
+                           "title": "Run"});
+    let done = butler.ok("calendar_update_event", following).await;
+    let start = done["start_at"].as_str().expect("a time");
+    assert!(done["title"] == "Run" && start.starts_with("2027-03-13T09:00"), "{done}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_zone_that_nobody_knows_is_said_of_its_event() {
+    let Some(server) = Radicale::start("calendar_parts::zone").await else { return };
+    let event = |uid: &str, (name, zone): (&str, &str)| {
+        format!(
+            "BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:-//t//t//EN\r\n{zone}BEGIN:VEVENT\r\nUID:{uid}\r\nDTSTAMP:20270101T000000Z\r\n\
+             DTSTART;TZID={name}:20270310T090000\r\nDTEND;TZID={name}:20270310T100000\r\nSUMMARY:{uid}\r\n\
+             END:VEVENT\r\nEND:VCALENDAR\r\n"
+        )
+    };
+    let rules = "BEGIN:VTIMEZONE\r\nTZID:Our own time\r\nBEGIN:STANDARD\r\nDTSTART:19700101T000000\r\nTZOFFSETFROM:-0330\r\n\
+                 TZOFFSETTO:-0330\r\nEND:STANDARD\r\nEND:VTIMEZONE\r\n";
+    server.send("PUT", &format!("{CALENDAR}ruled.ics"), event("ruled", ("Our own time", rules))).await;
+    server.send("PUT", &format!("{CALENDAR}odd.ics"), event("odd", ("Their own time", ""))).await;
+    let household = Household::new().with_caldav("general", &server, "private = [\"cal\"]\n");
+    let daemon = household.start().await;
+    let butler = daemon.mcp("general");
+    synced(&butler).await;
+    let listed = butler.ok("calendar_list_events", json!({"start_at": "2027-03-10", "end_at": "2027-03-11"})).await;
+    let events = listed["events"].as_array().expect("events");
+    let of = |title: &str| events.iter().find(|event| event["title"] == title).unwrap_or_else(|| panic!("{listed}"));
+    let ruled = of("ruled")["start_at"].as_str().expect("a time").parse::<jiff::Timestamp>().expect("a time");
+    assert_eq!((ruled.to_string().as_str(), &of("ruled")["unknown_timezone"]), ("2027-03-10T12:30:00Z", &Value::Null));
+    assert_eq!(of("odd")["unknown_timezone"], "Their own time", "{listed}");
+    let odd = butler.ok("calendar_get_event", json!({"event_id": of("odd")["event_id"]})).await;
+    assert_eq!(odd["unknown_timezone"], "Their own time", "{odd}");
+    // An end that is before its start by its zone's clock alone is none.
+    let id = of("ruled")["event_id"].clone();
+    let change = json!({"event_id": id, "title": "ruled", "recurrence_rule": "FREQ=DAILY;UNTIL=20270312T123000Z"});
+    let done = butler.ok("calendar_update_event", change).await;
+    assert_eq!(done["status"], "updated", "{done}");
+    let days = json!({"start_at": "2027-03-10", "end_at": "2027-03-20"});
+    let listed = butler.ok("calendar_list_events", days).await;
+    let ruled = listed["events"].as_array().expect("events").iter().filter(|event| event["title"] == "ruled");
+    assert_eq!(ruled.count(), 3, "{listed}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_a_person_decides_on_overlaps_no_session_does() {
+    let lunch = |title: &str| {
+        json!({"title": title, "start_at": "2027-03-10T12:00", "end_at": "2027-03-10T13:00",
+               "conflict_policy": "allow_overlap"})
+    };
+    let call = json!({"call": {"tool": "calendar_create_event", "arguments": lunch("Second lunch")}});
+    let model =
+        model(json!([{"when": "put it beside lunch", "steps": [call, {"say": "It says: {{result.0}}"}]}])).await;
+    let section = "\n[modules.calendar]\nprovider = \"local\"\n[modules.calendar.conflicts]\nrequire_approval = true\n";
+    let household = Household::with_model(&model).with_module("general", "calendar", section);
+    let daemon = household.start().await;
+    let butler = daemon.mcp("general");
+    assert_eq!(butler.ok("calendar_create_event", lunch("Lunch")).await["status"], "created");
+    let end = butler.ok("trigger", json!({"prompt": "put it beside lunch"})).await;
+    assert!(end["success"] == true && end.to_string().contains("a person decides on that"), "{end}");
+    let day = json!({"start_at": "2027-03-10", "end_at": "2027-03-11"});
+    let listed = butler.ok("calendar_list_events", day).await;
+    assert_eq!(listed["events"].as_array().map(Vec::len), Some(1), "{listed}");
+    // A person did.
+    let made = butler.ok("calendar_create_event", lunch("Second lunch")).await;
+    assert_eq!((&made["status"], &made["overlaps"][0]["title"]), (&json!("created"), &json!("Lunch")), "{made}");
+}
