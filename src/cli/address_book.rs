@@ -36,7 +36,8 @@ pub enum AddressBook {
     },
     /// Show what cards may mean and nobody has decided; with a contact, also its cards
     Matches {
-        contact: Option<Uuid>,
+        /// A contact's name or id
+        contact: Option<String>,
         #[command(flatten)]
         whose: Whose,
     },
@@ -54,8 +55,10 @@ pub enum AddressBook {
     },
     /// Make two contacts one: the first goes into the second
     Merge {
-        contact: Uuid,
-        into: Uuid,
+        /// Name or id of the contact that goes
+        contact: String,
+        /// Name or id of the contact that stays
+        into: String,
         #[command(flatten)]
         whose: Whose,
     },
@@ -110,6 +113,48 @@ struct Card {
     more: Map<String, Value>,
 }
 
+/// The contacts of a name.
+#[derive(Deserialize)]
+struct Named {
+    contacts: Vec<Face>,
+}
+
+/// What tells contacts of one name apart.
+#[derive(Deserialize)]
+struct Face {
+    contact: Uuid,
+    identities: Vec<Identity>,
+}
+
+#[derive(Deserialize)]
+struct Identity {
+    identity: String,
+}
+
+impl Face {
+    fn told(&self) -> String {
+        let all: Vec<String> = self.identities.iter().map(|one| one_line(&one.identity, 60)).collect();
+        if all.is_empty() { self.contact.to_string() } else { format!("{} ({})", self.contact, all.join(", ")) }
+    }
+}
+
+/// The contact that is meant by a name or an id.
+async fn named(caller: &Caller, whose: &Whose, contact: &str) -> Result<Uuid, Problem> {
+    if let Ok(id) = contact.parse() {
+        return Ok(id);
+    }
+    let found: Named = caller.tool(&whose.butler, RECONCILE, json!({"name": contact})).await?;
+    match found.contacts.as_slice() {
+        [] => Err(Problem::new(FAILED, "not_found", format!("No contact is called {contact}."), "Give the whole name")),
+        [one] => Ok(one.contact),
+        several => {
+            let all: Vec<String> = several.iter().map(Face::told).collect();
+            let why = format!("Several contacts are called {contact}: {}.", all.join("; "));
+            Err(Problem::new(FAILED, "ambiguous", why, "Give the id of the one that is meant"))
+        }
+    }
+}
+
 pub async fn run(caller: Caller, what: AddressBook) -> Outcome {
     let out = &caller.out;
     let decided = async |whose: Whose, args: Value, said: &str| {
@@ -132,7 +177,7 @@ pub async fn run(caller: Caller, what: AddressBook) -> Outcome {
             }
             out.answer(&ran, |out, ran| {
                 let last = &ran["source"]["last_run"];
-                let number = |key: &str| last[key].as_u64().unwrap_or_default();
+                let number = |key: &str| last[key].as_u64().map_or_else(|| "unknown".to_owned(), |n| n.to_string());
                 let (came, went, gone) = (number("pulled"), number("pushed"), number("removed"));
                 out.line(&format!("{came} came, {went} went, {gone} archived."));
                 let open = ran["source"]["proposals"].as_u64().unwrap_or_default();
@@ -147,6 +192,10 @@ pub async fn run(caller: Caller, what: AddressBook) -> Outcome {
             super::calendar::show_conflicts(&caller, answer)
         }
         AddressBook::Matches { contact, whose } => {
+            let contact = match contact {
+                Some(contact) => Some(named(&caller, &whose, &contact).await?),
+                None => None,
+            };
             let shown: Shown = caller.tool(&whose.butler, RECONCILE, json!({"contact_id": contact})).await?;
             out.answer(&shown, |out, shown| {
                 out.table(&shown.proposals)
@@ -172,6 +221,7 @@ pub async fn run(caller: Caller, what: AddressBook) -> Outcome {
             decided(whose, json!({"action": "reject", "proposal_id": proposal}), "It is somebody else's.").await
         }
         AddressBook::Merge { contact, into, whose } => {
+            let (contact, into) = (named(&caller, &whose, &contact).await?, named(&caller, &whose, &into).await?);
             decided(whose, json!({"action": "merge", "contact_id": contact, "into": into}), "They are one contact now.")
                 .await
         }

@@ -48,7 +48,7 @@ pub enum DavError {
     NothingFound { host: String, what: &'static str },
     /// It passes by itself: no network, a server that is busy or broken. A request that changes something may have been
     /// carried out. After `after`, if the server said so.
-    #[error("{host}: {why}; it is tried again")]
+    #[error("{host}: {why}")]
     Later { host: String, why: String, after: Option<Duration> },
     /// The answer is larger than what is read.
     #[error("{host} answers with more than {limit} MiB to {path}; move large attachments out of the item")]

@@ -41,7 +41,7 @@ pub enum GoogleError {
     Exists { host: String, path: String },
     /// It passes by itself: no network, too many requests, a server that is broken, no token yet. A request that changes
     /// something may have been carried out. After `after`, if Google said so.
-    #[error("{host}: {why}; it is tried again")]
+    #[error("{host}: {why}")]
     Later { host: String, why: String, after: Option<Duration> },
     /// Google refuses this very request, and will again.
     #[error("{host} refuses {path} (HTTP {status}{said}); change what was to be written there")]

@@ -75,7 +75,7 @@ impl Fields {
     pub fn timing(&self, old: Option<Timing>, owner_zone: &str, now: Timestamp) -> Result<Timing, ToolError> {
         let given = [&self.cron, &self.every, &self.at, &self.after].into_iter().flatten().count();
         if given > 1 || (given == 0 && old.is_none()) {
-            return Err(wrong("Give one of cron, every, at and in."));
+            return Err(wrong("Say when: give one of cron, every, at and in."));
         }
         let mut new = old.unwrap_or_else(|| Timing { timezone: owner_zone.to_owned(), ..Timing::default() });
         if given == 1 {

@@ -256,8 +256,14 @@ async fn a_name_is_a_proposal_and_each_decision_is_taken_back() {
         assert_eq!(code, 0, "{args:?}: {out}{err}");
         out
     };
-    assert!(cli(&["matches"]).contains("Daniel W."));
+    assert!(cli(&["matches"]).contains("Daniel W.") && cli(&["matches", "dan"]).contains("Daniel W."));
     assert!(cli(&["sync"]).contains("0 archived"));
+    // Two of one name are told apart by their ids alone.
+    let named = |one: &str, into: &str| household.cli(&["contacts", "merge", one, into, "--butler", "general"]);
+    let (code, _, err) = named("beatrix", "Nobody Else");
+    assert!(code != 0 && err.contains(&other) && err.contains("bea@example.org"), "{err}");
+    let (code, _, err) = named(&other, "Nobody Else");
+    assert!(code != 0 && err.contains("No contact is called Nobody Else"), "{err}");
     cli(&["merge", &other, &bea]);
     assert_eq!(who("bea@example.org").await, bea);
     let entities = "SELECT count(*) FROM shared.entities WHERE lower(name) = 'beatrix' AND merged_into IS NULL";

@@ -157,6 +157,9 @@ impl Source {
             BookError::Google(
                 GoogleError::NoToken(_) | GoogleError::Unauthorized { .. } | GoogleError::NotGranted { .. },
             ) => format!("{e}; give access again with: {}", self.given_by),
+            BookError::Dav(dav::DavError::Later { .. }) | BookError::Google(GoogleError::Later { .. }) => {
+                format!("{e}; it is tried again")
+            }
             e => e.to_string(),
         }
     }

@@ -99,6 +99,15 @@ pub(super) async fn proposals(lease: &mut Lease, of: Option<Uuid>) -> Result<Vec
     Ok(rows.iter().map(|row| row.get("shown")).collect())
 }
 
+/// The contacts of a name, with what tells them apart.
+pub(super) async fn of_name(lease: &mut Lease, name: &str) -> Result<Vec<Value>, StoreError> {
+    // Whichever address book speaks of them.
+    let sql = "SELECT shared.contact_face(n.contact_id) AS shown FROM shared.contacts_by_name($1, $2) n
+               WHERE n.contact_id IS NOT NULL";
+    let rows = lease.query(sql, &[&name, &Uuid::nil()]).await.map_err(failed("looking for contacts"))?;
+    Ok(rows.iter().map(|row| row.get("shown")).collect())
+}
+
 /// The cards of a contact.
 pub(super) async fn cards_of(lease: &mut Lease, contact: Uuid) -> Result<Vec<Value>, StoreError> {
     let sql = "SELECT jsonb_build_object('card_id', k.id, 'account', s.name, 'name', k.seen ->> 'name',

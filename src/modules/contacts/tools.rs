@@ -68,6 +68,7 @@ pub(super) fn tools(source: &Arc<Source>, butler: &str) -> Result<Vec<Tool>, Mod
             "action": {"type": "string", "enum": ["show", "accept", "reject", "merge", "split"], "default": "show"},
             "contact_id": id("Of show: one contact's alone. Of merge: the contact that goes into the other"),
             "into": id("Of merge: the contact that stays"),
+            "name": {"type": "string", "maxLength": 500, "description": "Of show: the contacts of this name as well"},
             "proposal_id": id("Of accept and reject, from show"),
             "card_id": id("Of split, from show with contact_id"),
         }),
@@ -145,7 +146,9 @@ fn uuid(call: &ToolCall, name: &str) -> Result<Uuid, ToolError> {
 }
 
 fn not_found(what: &str) -> ToolError {
-    let why = format!("{what} Nothing was changed; `show` lists what there is.");
+    let why = format!(
+        "{what} Nothing was changed; butlerd contacts matches shows what waits, and with a name a contact's cards."
+    );
     ToolError::refused("not_found", why)
 }
 
@@ -209,5 +212,10 @@ async fn show(call: &ToolCall, source: &Source) -> Result<Value, ToolError> {
     if !proposals.is_empty() || !cards.is_empty() {
         call.shows(&Label::household(Trust::Stranger));
     }
-    Ok(json!({"proposals": proposals, "cards": cards}))
+    let mut shown = json!({"proposals": proposals, "cards": cards});
+    if let Some(name) = call.text("name") {
+        shown["contacts"] = json!(sql::of_name(&mut lease, name.trim()).await?);
+        call.shows(&Label::household(Trust::Stranger));
+    }
+    Ok(shown)
 }
