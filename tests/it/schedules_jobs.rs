@@ -56,6 +56,51 @@ async fn a_job_in_sql_is_silent_without_rows_and_starts_a_session_with_them() {
     assert!(failed["error"].as_str().unwrap().contains("there is no job `nobodys`"), "{failed}");
 }
 
+/// Who plans has the schedule and writes its times; the end of a run writes both. Neither may wait for the other's second.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_that_ends_while_its_schedule_is_planned_waits_its_turn() {
+    let model = counting_model(0).await;
+    let household = Household::few_with_model(&model).with_tally(1).write("tally/jobs/found.sql", FOUND);
+    let daemon = household.start().await;
+    let tally = daemon.mcp("tally");
+    let job = json!({"name": "look", "cron": "0 0 1 1 *", "dispatch_mode": "job", "job_name": "found"});
+    let made = tally.ok("schedule_create", job).await;
+    let (mut held, mut planner, looking) = (household.owner().await, household.owner().await, household.owner().await);
+    let held = held.transaction().await.expect("a transaction");
+    held.batch_execute("LOCK TABLE tally.counted IN ACCESS EXCLUSIVE MODE").await.expect("the job waits for its table");
+    let run = tally.ok("schedule_trigger", json!({"id": made["id"]}));
+    let meanwhile = async {
+        eventually("the run has begun", || async {
+            let sql = "SELECT count(*) FROM tally.schedule_runs WHERE state = 'running'";
+            let running: i64 = looking.query_one(sql, &[]).await.map_err(|e| e.to_string())?.get(0);
+            if running == 1 { Ok(()) } else { Err(format!("{running} runs are at work")) }
+        })
+        .await;
+        let planning = planner.transaction().await.expect("a transaction");
+        // Less than after which the server takes one of two that wait for each other.
+        let first =
+            "SET LOCAL lock_timeout = '500ms'; SELECT FROM tally.scheduled_tasks WHERE name = 'look' FOR UPDATE";
+        planning.batch_execute(first).await.expect("the schedule");
+        held.commit().await.expect("the job goes on");
+        eventually("the end of the run waits for the schedule", || async {
+            let sql = "SELECT count(*) FROM pg_catalog.pg_stat_activity
+                       WHERE wait_event_type = 'Lock' AND query LIKE '%scheduled_tasks%'";
+            let waiting: i64 = looking.query_one(sql, &[]).await.map_err(|e| e.to_string())?.get(0);
+            if waiting == 1 { Ok(()) } else { Err(format!("{waiting} wait")) }
+        })
+        .await;
+        let again = "INSERT INTO tally.schedule_runs (id, task_id, tenant_id, trust, fire_at, cause, state, created_at)
+                     SELECT gen_random_uuid(), task_id, tenant_id, trust, fire_at, cause, 'due', created_at
+                     FROM tally.schedule_runs ON CONFLICT (task_id, fire_at) DO NOTHING";
+        assert_eq!(planning.execute(again, &[]).await.expect("the time is planned once more"), 0);
+        planning.commit().await.expect("it is planned");
+    };
+    let (ran, ()) = tokio::join!(run, meanwhile);
+    assert_eq!(ran["status"], "triggered", "{ran}");
+    let state: String = looking.query_one("SELECT state FROM tally.schedule_runs", &[]).await.expect("the run").get(0);
+    assert_eq!(state, "done");
+}
+
 const TELL: &str = "/*---\ndescription: What was counted.\nnotify:\n  head: \"Counted ({count}):\"\n  \
                     template: \"- {mark}\"\n  priority: high\n---*/\n\
                     SELECT mark FROM counted WHERE mark LIKE 'tell%' ORDER BY id\n";

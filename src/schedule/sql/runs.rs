@@ -250,16 +250,20 @@ impl RunRows {
         let ok = state == "done";
         let result = json!({"ok": ok, "session_id": session, "error": reason.filter(|_| !ok), "state": state});
         let marked = json!({"ok": true, "session_id": session, "error": null, "state": "done"});
+        // The schedule is locked before the run here too.
+        let schema = &self.schema;
         let sql = format!(
-            "WITH r AS ({} RETURNING task_id, marked_at)
-             UPDATE \"{}\".scheduled_tasks t SET last_result = CASE WHEN r.marked_at IS NULL THEN $7::jsonb ELSE $8::jsonb END
+            "WITH s AS MATERIALIZED (
+                 SELECT id FROM \"{schema}\".scheduled_tasks
+                 WHERE id = (SELECT task_id FROM \"{schema}\".schedule_runs WHERE id = $1) FOR NO KEY UPDATE),
+             r AS ({} AND EXISTS (SELECT FROM s) RETURNING task_id, marked_at)
+             UPDATE \"{schema}\".scheduled_tasks t SET last_result = CASE WHEN r.marked_at IS NULL THEN $7::jsonb ELSE $8::jsonb END
              FROM r WHERE t.id = r.task_id",
             self.table.settling(
                 "state = CASE WHEN marked_at IS NULL THEN $3 ELSE 'done' END,
                  reason = nullif(concat_ws('; ', CASE WHEN marked_at IS NOT NULL THEN 'marked as done' END, $4::text, waited), ''),
                  session_id = coalesce($5, session_id), finished_at = $6"
-            ),
-            self.schema
+            )
         );
         let mut lease = self.db.every_tenant().await?;
         let params: Params<'_> = &[&claim.row, &claim.id, &state, &reason, &session, &now, &result, &marked];
