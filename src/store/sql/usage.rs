@@ -27,7 +27,7 @@ pub struct TableUsage {
 const TABLES: &str = "FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
     WHERE c.relkind IN ('r', 'm') AND n.nspname <> 'information_schema' AND n.nspname !~ '^pg_'";
 
-/// Notes how large all tables are, unless that was done a short while ago.
+/// Notes how large each table is, unless that was done a short while ago: one that came since is noted at once.
 pub async fn note_sizes(db: &Database, now: Timestamp) -> Result<(), StoreError> {
     let failed = StoreError::query("noting how large the tables are");
     let mut lease = db.every_tenant().await?;
@@ -37,7 +37,8 @@ pub async fn note_sizes(db: &Database, now: Timestamp) -> Result<(), StoreError>
         "WITH old AS (DELETE FROM shared.table_sizes WHERE taken_at < $3)
          INSERT INTO shared.table_sizes (tenant_id, schema, name, taken_at, bytes)
          SELECT 'owner', n.nspname, c.relname, $1, pg_catalog.pg_total_relation_size(c.oid) {TABLES}
-             AND NOT EXISTS (SELECT FROM shared.table_sizes t WHERE t.taken_at > $2)
+             AND NOT EXISTS (SELECT FROM shared.table_sizes t
+                             WHERE t.tenant_id = 'owner' AND t.schema = n.nspname AND t.name = c.relname AND t.taken_at > $2)
          ON CONFLICT DO NOTHING"
     );
     lease.execute(&sql, &[&now, &recent, &old]).await.map(drop).map_err(failed)
