@@ -38,6 +38,8 @@ pub struct Change {
     /// `Some(None)`: it repeats no longer.
     pub rule: Option<Option<Rule>>,
     pub attendees: Option<Vec<Attendee>>,
+    /// Who invites the attendees, where nobody does yet: servers that mail invitations do it in this name (RFC 6638, 3.1).
+    pub organizer: Option<String>,
     /// Minutes before the start of a reminder; `Some(None)`: none.
     pub reminder: Option<Option<u32>>,
 }
@@ -90,6 +92,11 @@ impl Change {
         }
         if let Some(attendees) = &self.attendees {
             event.set("ATTENDEE", attendees.iter().map(attendee_line).collect());
+            if let Some(organizer) = self.organizer.as_ref().filter(|_| !attendees.is_empty())
+                && event.line("ORGANIZER").is_none()
+            {
+                event.set("ORGANIZER", vec![Line::new("ORGANIZER", &format!("mailto:{organizer}"))]);
+            }
         }
         if let Some(reminder) = self.reminder {
             remind(event, reminder);

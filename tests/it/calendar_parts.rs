@@ -31,6 +31,7 @@ async fn an_event_names_who_is_to_come_as_it_is_made_and_changed() {
     synced(&butler).await;
     let text = there(&server, "Party").await;
     assert!(text.contains("bea@example.org") && text.contains("carl@example.org"), "{text}");
+    assert!(text.contains("ORGANIZER:mailto:ada@example.org"), "a server mails invitations in this name: {text}");
     // What somebody answered stays with whoever stays.
     server.edit("mailto:carl@example.org", "mailto:dora@example.org").await;
     server.edit("ATTENDEE;", "ATTENDEE;CN=Bea;").await;

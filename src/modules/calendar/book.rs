@@ -204,6 +204,11 @@ impl Book {
         Ok(all.into_iter().filter(|source| names.is_empty() || names.contains(&source.name)).collect())
     }
 
+    /// In whose name a server invites; Google and the household's own calendars know it themselves.
+    pub fn organizer(&self) -> Option<String> {
+        self.own.first().filter(|_| self.provider == Provider::Caldav).cloned()
+    }
+
     fn layout(&self) -> Layout<'_> {
         Layout { home: self.home(), ahead: self.ahead, own: &self.own }
     }

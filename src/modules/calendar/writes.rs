@@ -272,7 +272,8 @@ pub(super) async fn add_attendees(call: &ToolCall, book: &Book) -> Result<Value,
     let known = &object.main().attendees;
     let mut new = attendees(call, known, optional)?;
     new.retain(|one| !known.iter().any(|old| old.email.eq_ignore_ascii_case(&one.email)));
-    let change = Change { attendees: Some([known.clone(), new].concat()), ..Change::default() };
+    let all = [known.clone(), new].concat();
+    let change = Change { attendees: Some(all), organizer: book.organizer(), ..Change::default() };
     edit(call, book, (row, object), (Scope::Series, change, false)).await
 }
 
