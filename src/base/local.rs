@@ -26,7 +26,7 @@ pub struct Refusal {
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectionError {
     /// Nobody listens at any of these.
-    #[error("butlerd does not answer at {}", .tried.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", "))]
+    #[error("no daemon answers at {}", .tried.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", "))]
     Away { tried: Vec<PathBuf> },
     /// The socket is there, and this user may not open it.
     #[error("{path} is closed to this user: {source}")]

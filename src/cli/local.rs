@@ -105,7 +105,7 @@ mod tests {
             ("core.md would have 3073 bytes", "core.md would have 3073 bytes."),
             ("sessions/today.md lost a line", "sessions/today.md lost a line."),
             ("/home/ada/work has none of the files of a memory", "/home/ada/work has none of the files of a memory."),
-            ("butlerd does not answer", "butlerd does not answer."),
+            ("no daemon answers", "No daemon answers."),
         ] {
             assert_eq!(sentence(&error), want);
         }
