@@ -130,9 +130,6 @@ impl Channel for FileChannel {
     fn at_home(&self) -> bool {
         true
     }
-    fn answers(&self) -> bool {
-        false
-    }
     fn targets(&self) -> Vec<String> {
         vec![self.name.clone()]
     }

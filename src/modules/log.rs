@@ -49,9 +49,6 @@ impl Channel for LogChannel {
     fn at_home(&self) -> bool {
         true
     }
-    fn answers(&self) -> bool {
-        false
-    }
     fn carries_files(&self) -> bool {
         false
     }

@@ -99,9 +99,9 @@ pub trait Channel: Send + Sync {
     fn at_home(&self) -> bool {
         false
     }
-    /// It carries answers to what came in through a channel of this name.
+    /// It carries answers to what came in through a channel of this name. At home they are read where they stand.
     fn answers(&self) -> bool {
-        true
+        !self.at_home()
     }
     /// Files can go along. Where they can't, the message says how to save them.
     fn carries_files(&self) -> bool {

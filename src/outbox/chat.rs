@@ -22,10 +22,6 @@ impl Channel for ChatChannel {
     fn at_home(&self) -> bool {
         true
     }
-    /// Whoever asked follows shared.replies.
-    fn answers(&self) -> bool {
-        false
-    }
     fn carries_files(&self) -> bool {
         false
     }
