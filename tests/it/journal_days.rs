@@ -31,8 +31,9 @@ const POINTS: [&str; 5] =
     ["journal.applied", "journal.committed:2", "journal.noted", "journal.swapped", "journal.swapped:2"];
 
 struct Days {
-    household: Household,
+    /// Before its household, whose end takes the log away that a failure shows.
     daemon: Option<Daemon>,
+    household: Household,
     db: Client,
     zone: TimeZone,
     chance: Chance,
