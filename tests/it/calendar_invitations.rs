@@ -176,6 +176,8 @@ async fn what_amounts_to_an_answer_waits_as_well() {
     assert_eq!(server.titles().await, ["Party"]);
     // The owner takes it away by hand, or once it is declined.
     butler.ok("calendar_respond_to_invitation", json!({"event_id": party, "response": "declined"})).await;
+    // What is written back from the server between a session's look and its change refuses the change.
+    synced(&butler).await;
     told(&butler, &format!("remove event {}", party.as_str().expect("an id"))).await;
     synced(&butler).await;
     assert_eq!(server.titles().await, [] as [&str; 0]);
