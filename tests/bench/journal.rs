@@ -29,6 +29,7 @@ pub async fn measure(plan: &Plan) -> Result<(), Failed> {
     let daemon = Daemon::start(&household, &[]).await?;
     let times = if plan.is_quick() { 30 } else { 200 };
     fill(&household).await?;
+    write_references(&household)?;
     let socket = household.data().join("run/journal.sock");
     let echo = household.directory("echo")?.join("echo.sock");
     serve_echo(UnixListener::bind(&echo)?);
@@ -72,7 +73,7 @@ async fn fill(household: &Household) -> Result<(), Failed> {
         "SET butlerd.tenant = '{tenant}'; SET butlerd.trust = 'owner';
          INSERT INTO shared.conversation (entry, direction, kind, channel, lane, person, butler, text, request_id, said_at)
          SELECT id, CASE WHEN n % 2 = 0 THEN 'out' ELSE 'in' END, CASE WHEN n % 2 = 0 THEN 'reply' ELSE 'message' END, 'chat',
-                'bench', 'owner', CASE WHEN n % 2 = 0 THEN 'general' END, 'This is message number ' || n, id,
+                'bench', 'owner', CASE WHEN n % 2 = 0 THEN 'general' END, 'This is message number ' || n || repeat(' of a long talk', 20), id,
                 now() - make_interval(secs => {MESSAGES} - n)
          FROM (SELECT n, gen_random_uuid() AS id FROM generate_series(1, {MESSAGES}) n) said;
          INSERT INTO shared.conversation_readers (entry, direction, butler)
@@ -84,6 +85,30 @@ async fn fill(household: &Household) -> Result<(), Failed> {
          ANALYZE shared.conversation, shared.conversation_readers"
     );
     Ok(client.batch_execute(&sql).await?)
+}
+
+/// References as full as they may be, written by a person.
+fn write_references(household: &Household) -> Result<(), Failed> {
+    for name in ["decisions", "projects", "preferences", "ideas"] {
+        let path = household.data().join(format!("journal/owner/general/reference/{name}.md"));
+        let mut text = std::fs::read_to_string(&path)?;
+        for n in 1.. {
+            let entry = format!("\n### Number {n} of {name}\n- **Notes:** {}\n", "What the garden needs. ".repeat(10));
+            if text.len() + entry.len() > 20 * 1024 {
+                break;
+            }
+            text += &entry;
+        }
+        std::fs::write(&path, text)?;
+    }
+    let mut accept = Command::new(env!("CARGO_BIN_EXE_butlerd"));
+    accept.args(["journal", "accept", "--yes", "--data-dir"]).arg(household.data());
+    let done = accept.output()?;
+    let said = String::from_utf8_lossy(&done.stdout);
+    if !done.status.success() || !said.contains("ideas.md") {
+        return Err(format!("the references were not taken in: {said}{}", String::from_utf8_lossy(&done.stderr)).into());
+    }
+    Ok(())
 }
 
 /// One question at a socket, in milliseconds.

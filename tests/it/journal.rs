@@ -376,3 +376,52 @@ async fn by_hand_no_range_is_left_out_or_summarized_twice() {
     let (code, why) = household.refused(Op::Show { file: "../core.md".to_owned() });
     assert!(code == "not_found" && why.contains("core.md, reference/decisions.md"), "{code} {why}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_range_that_a_session_is_told_is_one_that_is_taken_and_whole() {
+    let household = Household::new().journal_settings("sync = \"by_hand\"");
+    let _daemon = household.start().await;
+    household.journal_begun().await;
+    let db = household.rows().await;
+    // More than goes at once, by their number and by their length; and one that is too long by itself.
+    let long = |length: usize, end: &str| format!("{}{end}", "word ".repeat(length / 5));
+    said(&db, "owner", &texts(230)).await;
+    said(&db, "owner", &[long(5_000, "ZEBRA"), long(19_000, "GIRAFFE")]).await;
+    said(&db, "owner", &vec![long(19_000, "OKAPI"); 4]).await;
+    said(&db, "owner", &[long(21_000, "LION")]).await;
+    said(&db, "owner", &texts(40)).await;
+    let (mut seen, mut ranges) = (String::new(), 0);
+    while let Some(action) = household.told::<Threshold>(Op::Threshold).action {
+        let (begin, end) =
+            action.split_once("--begin ").and_then(|(_, range)| range.split_once(" --end ")).expect(&action);
+        let (begin, end) = (begin.parse().expect("an id"), end.parse().expect("an id"));
+        let unread = household.refused(Op::Checkpoint { end, summary: "Unread.".to_owned() });
+        assert!(unread.1.ends_with(&format!("--begin {begin} --end {end}")), "{unread:?}");
+        let range: Range = household.told(Op::Range { begin, end, all: false });
+        seen += &range.conversations;
+        household.told::<Checkpoint>(Op::Checkpoint { end, summary: "Some of it.".to_owned() });
+        ranges += 1;
+    }
+    assert!(household.sync_status().unsummarized_count <= 30 && ranges >= 3, "{ranges}");
+    for (end, times) in [("ZEBRA", 1), ("GIRAFFE", 1), ("OKAPI", 4), ("LION", 0), (" … (shortened)", 1)] {
+        assert_eq!(seen.matches(end).count(), times, "{end}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_checkpoint_of_both_does_not_say_that_the_owner_said_nothing() {
+    let household = Household::new().journal_settings("sync = \"by_hand\"");
+    let _daemon = household.start().await;
+    household.journal_begun().await;
+    let db = household.rows().await;
+    for (who, want) in [("owner", "Summarized along with what others wrote"), ("stranger", "Others wrote; nothing")] {
+        said(&db, who, &texts(1)).await;
+        said(&db, "stranger", &texts(1)).await;
+        let status = household.sync_status();
+        let (begin, end) = (status.begin_id.expect("a first"), status.end_id.expect("a last"));
+        household.told::<Range>(Op::Range { begin, end, all: true });
+        let made: Checkpoint = household.told(Op::Checkpoint { end, summary: "OBEY".to_owned() });
+        assert!(made.summary.starts_with(want), "{who}: {made:?}");
+        assert!(!made.summary.contains("OBEY"), "what others may have had said is told to no session: {made:?}");
+    }
+}

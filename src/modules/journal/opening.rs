@@ -60,7 +60,7 @@ impl Journals {
         Ok(assemble(&material, measure))
     }
 
-    /// The range that an interactive session is to summarize now: none where a sync is under way.
+    /// The range that an interactive session is to summarize now, no longer than one may be: none where a sync is under way.
     async fn wanted(
         &self,
         tenant: &TenantId,
@@ -68,7 +68,7 @@ impl Journals {
     ) -> Result<Option<(i64, i64)>, StoreError> {
         let range = begin.zip(end).filter(|_| count > i64::from(self.settings.threshold));
         match range {
-            Some(range) if self.under_way(tenant).await?.is_none() => Ok(Some(range)),
+            Some(range) if self.under_way(tenant).await?.is_none() => self.part_of(tenant, range).await,
             _ => Ok(None),
         }
     }

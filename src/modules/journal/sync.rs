@@ -201,6 +201,12 @@ impl Journals {
         Ok(Begun::Sync(sync, said))
     }
 
+    /// As much of a range from its beginning as is summarized at once.
+    pub async fn part_of(&self, tenant: &TenantId, (begin, end): (i64, i64)) -> Result<Option<(i64, i64)>, StoreError> {
+        let said = self.first_part(self.conversation.between(tenant, (begin - 1, end), MOST, false).await?);
+        Ok(said.last().map(|last| (begin, last.place)))
+    }
+
     /// As much from the beginning as a session takes at once, and at least one.
     fn first_part(&self, mut said: Vec<Placed>) -> Vec<Placed> {
         let mut left = MOST_CHARACTERS;
@@ -296,12 +302,14 @@ impl Journals {
             }
             None => {
                 let next = self.sync_status(tenant).await?.0;
-                let how = match (next.begin_id, next.end_id) {
-                    (Some(begin), Some(end)) => {
-                        format!("First read the range: butlerd journal sync --begin {begin} --end {end}")
-                    }
-                    _ => "No conversation is unsummarized.".to_owned(),
+                let open = next.begin_id.zip(next.end_id);
+                let range = match open {
+                    Some(open) => self.part_of(tenant, open).await?,
+                    None => None,
                 };
+                let how = range.map_or("No conversation is unsummarized.".to_owned(), |(begin, end)| {
+                    format!("First read the range: butlerd journal sync --begin {begin} --end {end}")
+                });
                 return Err(JournalError::refused("no_sync", how));
             }
         };

@@ -5,8 +5,9 @@ use base::Trust;
 use conversation::{Direction, Placed};
 use jiff::tz::TimeZone;
 
-/// Longest text of one message where many are told at once.
-pub(super) const LONGEST: usize = 1500;
+/// Longest text of one message where many are told at once. It is worked in as it is told, so this is what a sync reads of
+/// one that somebody pasted.
+pub(super) const LONGEST: usize = 20_000;
 
 /// Longest name of whom it is from.
 const LONGEST_NAME: usize = 100;
