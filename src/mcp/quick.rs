@@ -103,7 +103,7 @@ struct Text<'a> {
 
 /// The answer to a call that has a result.
 pub(super) fn answer(id: &Id, reply: &Reply) -> Response<Body> {
-    let content = [Text { r#type: "text", text: &reply.json.to_string() }];
+    let content = [Text { r#type: "text", text: &reply.text }];
     let structured_content = structured(&reply.json, reply.structured);
     let done = Done { content, structured_content, is_error: reply.is_error };
     let answer = Answer { jsonrpc: "2.0", id, result: done };

@@ -157,10 +157,12 @@ pub struct ToolSet {
     inner: Arc<Inner>,
 }
 
-/// What a client gets: JSON text, and whether it is an error of the call.
+/// What a client gets: JSON, and whether it is an error of the call.
 #[derive(Debug, Clone)]
 pub struct Reply {
     pub json: Value,
+    /// The same as text.
+    pub text: String,
     pub is_error: bool,
     /// It goes along as structured content, whatever it is.
     pub structured: bool,

@@ -66,6 +66,27 @@ fn json_within_json_and_of_other_writers() {
 }
 
 #[test]
+fn an_answer_is_written_without_secrets_however_they_stand_in_it() {
+    for secret in ["plain-secret", "q\"uo\\te/d<&>", "line\none\ttwo", "ü über\u{1}"] {
+        let redactor = redactor(&[secret]);
+        for form in forms(secret.as_bytes()) {
+            let form = String::from_utf8(form.text).expect("a form of a text");
+            for text in [form.clone(), format!("a \"{form}\\ b"), format!("{form}\n{form}")] {
+                for value in [serde_json::json!([{"a": text}]), serde_json::json!({&text: 1, "b": "nothing"})] {
+                    let (mut found, mut written) = (value.clone(), value);
+                    redactor.clean_json(&mut found);
+                    assert_eq!(redactor.clean_and_write(&mut written), found.to_string(), "{text}");
+                    assert_eq!(written, found, "{text}");
+                    assert!(!found.to_string().contains(&form), "{text}");
+                }
+            }
+        }
+        let mut clear = serde_json::json!({"a": r#"nothing\at"all"#, "n": [1, null]});
+        assert_eq!(redactor.clean_and_write(&mut clear), r#"{"a":"nothing\\at\"all","n":[1,null]}"#);
+    }
+}
+
+#[test]
 fn base64_at_any_place_of_what_was_encoded() {
     for secret in [KEY, "8 bytes!", "nine byte", "ten bytes!", "~~~???>>>~~~???"] {
         let redactor = redactor(&[secret]);

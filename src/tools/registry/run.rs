@@ -177,7 +177,7 @@ impl ToolSet {
         describe(&mut span, shadow, Outcome::Refused, Some(problem), Some(&json));
         self.inner.metrics.tool_call(&shadow.def.name, Outcome::Refused.as_str());
         self.inner.auditor.record(shadow.record(Outcome::Refused, Some(text::truncate(problem, 500))));
-        Reply { json, is_error: true, structured: false, seen: Label::NOTHING }
+        Reply { text: json.to_string(), json, is_error: true, structured: false, seen: Label::NOTHING }
     }
 
     /// Runs the handler behind the door; a panic is its error. Only what changes nothing is dropped when it is cancelled.
@@ -261,8 +261,8 @@ impl ToolSet {
             Ok(json) => (json, false),
             Err(e) => (e.to_json(shadow.def.effect(), audited), !matches!(e, ToolError::Refused { .. })),
         };
-        household().clean_json(&mut json);
-        Reply { json, is_error, structured: shadow.def.meta.structured, seen }
+        let text = household().clean_and_write(&mut json);
+        Reply { json, text, is_error, structured: shadow.def.meta.structured, seen }
     }
 }
 
