@@ -69,6 +69,11 @@ fn definitions() -> Vec<Arc<Definition>> {
     fields["event_id"] = id.clone();
     fields["enabled"] = json!({"type": "boolean", "description": "false switches it off"});
     let switched = json!({"event_id": id, "enabled": {"type": "boolean"}});
+    let deleted = json!({
+        "event_id": id,
+        "scope": {"type": "string", "enum": ["this", "following", "series"], "description": "series by default"},
+        "instance_start_at": time("For this and following: start_at of the instance, as it was listed"),
+    });
     let [create, update, delete, toggle] = CALENDAR_EVENT_TOOLS;
     vec![
         define(
@@ -87,8 +92,8 @@ fn definitions() -> Vec<Arc<Definition>> {
         ),
         define(
             delete,
-            "Take an event of your own away.",
-            json!({"event_id": switched["event_id"]}),
+            "Take an event of your own away, one time of it, or it from a time on.",
+            deleted,
             json!(["event_id"]),
             Meta { destructive: true, ..Meta::write(Effect::Idempotent) },
         ),
@@ -113,6 +118,19 @@ struct Event {
     end_at: Option<Timestamp>,
     until_at: Option<Timestamp>,
     enabled: Option<bool>,
+    #[serde(default)]
+    scope: Scope,
+    instance_start_at: Option<Timestamp>,
+}
+
+/// How much of an event is meant.
+#[derive(Deserialize, Default, Clone, Copy, PartialEq)]
+#[serde(rename_all = "snake_case")]
+enum Scope {
+    This,
+    Following,
+    #[default]
+    Series,
 }
 
 impl Event {
@@ -177,11 +195,10 @@ async fn create(call: ToolCall, schedules: Scheduler) -> Result<Value, ToolError
 }
 
 /// The schedule that a call means, if it is an event.
-async fn own(call: &ToolCall) -> Result<Uuid, ToolError> {
+async fn own(call: &ToolCall) -> Result<TaskRow, ToolError> {
     let id = call.parse::<Event>()?.event_id.unwrap_or_default();
-    let tasks = sql::listed(call).await?;
-    let known = tasks.iter().any(|row| row.id == id && row.calendar_event_id.is_some());
-    if known { Ok(id) } else { Err(unknown(id)) }
+    let mut tasks = sql::listed(call).await?.into_iter();
+    tasks.find(|row| row.id == id && row.calendar_event_id.is_some()).ok_or_else(|| unknown(id))
 }
 
 async fn update(call: ToolCall, schedules: Scheduler) -> Result<Value, ToolError> {
@@ -195,10 +212,41 @@ async fn toggle(call: ToolCall, schedules: Scheduler) -> Result<Value, ToolError
 }
 
 async fn delete(call: ToolCall, schedules: Scheduler) -> Result<Value, ToolError> {
-    let id = own(&call).await?;
-    sql::delete(&call, id).await?;
-    schedules.wake();
-    Ok(json!({"event_id": id, "status": "deleted"}))
+    let task = own(&call).await?;
+    let left = match left(&call, &task)? {
+        None => false,
+        Some(fields) => match change(&call, &schedules, fields).await {
+            Ok(_) => true,
+            // It was the last time that there was.
+            Err(ToolError::Refused { code: "never_due", .. }) => false,
+            Err(e) => return Err(e),
+        },
+    };
+    if !left {
+        sql::delete(&call, task.id).await?;
+        schedules.wake();
+    }
+    Ok(json!({"event_id": task.id, "status": "deleted", "series_left": left}))
+}
+
+/// The change that takes away as much of an event as a call means. `None`: all of it.
+fn left(call: &ToolCall, task: &TaskRow) -> Result<Option<Fields>, ToolError> {
+    let Event { scope, instance_start_at, .. } = call.parse()?;
+    if scope == Scope::Series {
+        return Ok(None);
+    }
+    let at = instance_start_at.ok_or_else(|| wrong("this and following need instance_start_at, as it was listed."))?;
+    let before = |length| at.checked_sub(length).unwrap_or(at);
+    let times = task.timing().times(std::time::Duration::ZERO).map_err(|e| wrong(e.to_string()))?;
+    if at <= call.store.clock().now() || times.next(before(SignedDuration::from_nanos(1))) != Some(at) {
+        let why = format!("This event does not come at {at}. calendar_list_events shows when it does.");
+        return Err(ToolError::refused("not_found", why));
+    }
+    let target = Target::of(task.id);
+    Ok(Some(match scope {
+        Scope::This => Fields { target, except: Some(at), ..Fields::default() },
+        _ => Fields { target, until_at: Some(before(SignedDuration::from_secs(1))), ..Fields::default() },
+    }))
 }
 
 /// The butler's own events of a time, for whoever shows its calendar.

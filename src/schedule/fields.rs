@@ -45,6 +45,9 @@ pub(super) struct Fields {
     pub reply_to: Option<String>,
     pub clear_reply: Option<bool>,
     pub enabled: Option<bool>,
+    /// A time to come that is taken out of it.
+    #[serde(skip)]
+    pub except: Option<Timestamp>,
 }
 
 pub(super) fn wrong(message: impl Into<String>) -> ToolError {
@@ -64,7 +67,11 @@ impl Fields {
 
     /// Whether the times are to change.
     pub fn retimed(&self) -> bool {
-        self.rule_given() || self.timezone.is_some() || self.start_at.is_some() || self.until_at.is_some()
+        self.rule_given()
+            || self.timezone.is_some()
+            || self.start_at.is_some()
+            || self.until_at.is_some()
+            || self.except.is_some()
     }
 
     fn rule_given(&self) -> bool {
@@ -95,6 +102,10 @@ impl Fields {
         }
         if let Some(at) = self.moment(&new.timezone, now)? {
             new.run_at = Some(at);
+        }
+        if let Some(at) = self.except {
+            new.except_at.retain(|gone| *gone > now);
+            new.except_at.push(at);
         }
         Ok(new)
     }

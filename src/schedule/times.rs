@@ -28,6 +28,8 @@ pub struct Times {
     pub stagger: Duration,
     /// The least time between two slots.
     pub spacing: Duration,
+    /// Times that were taken out of it.
+    pub except: Vec<Timestamp>,
 }
 
 /// The shortest period.
@@ -39,7 +41,14 @@ const MOST_STAGGER: u64 = 30 * 60;
 impl Times {
     /// Times without bounds.
     pub fn of(rule: Rule) -> Self {
-        Self { rule, start_at: None, until_at: None, stagger: Duration::ZERO, spacing: Duration::ZERO }
+        Self {
+            rule,
+            start_at: None,
+            until_at: None,
+            stagger: Duration::ZERO,
+            spacing: Duration::ZERO,
+            except: Vec::new(),
+        }
     }
 
     /// Cron times.
@@ -71,6 +80,11 @@ impl Times {
 
     /// The first due time after `after`; `None` when there is none any more.
     pub fn next(&self, after: Timestamp) -> Option<Timestamp> {
+        let due = |after: &Timestamp| self.due(*after);
+        std::iter::successors(due(&after), due).find(|at| !self.except.contains(at))
+    }
+
+    fn due(&self, after: Timestamp) -> Option<Timestamp> {
         let stagger = SignedDuration::try_from(self.stagger).unwrap_or_default();
         let slots = after.checked_sub(stagger).ok()?;
         // `start_at` itself may be a slot.
@@ -136,6 +150,14 @@ mod tests {
         let once = Times::of(Rule::Once(at("2026-11-21T08:00:00Z")));
         assert_eq!(once.next(at("2026-11-21T07:59:59Z")), Some(at("2026-11-21T08:00:00Z")));
         assert_eq!(once.next(at("2026-11-21T08:00:00Z")), None);
+    }
+
+    #[test]
+    fn what_was_taken_out_is_passed_over() {
+        let mut times = Times::cron("0 8 * * *", "UTC").unwrap();
+        times.except = vec![at("2026-11-22T08:00:00Z"), at("2026-11-23T08:00:00Z")];
+        assert_eq!(times.next(at("2026-11-21T07:00:00Z")), Some(at("2026-11-21T08:00:00Z")));
+        assert_eq!(times.next(at("2026-11-21T08:00:00Z")), Some(at("2026-11-24T08:00:00Z")));
     }
 
     #[test]

@@ -19,6 +19,8 @@ pub struct Timing {
     pub start_at: Option<Timestamp>,
     pub until_at: Option<Timestamp>,
     pub stagger_s: i32,
+    /// Times that were taken out of it.
+    pub except_at: Vec<Timestamp>,
 }
 
 /// Why a schedule has no times.
@@ -43,7 +45,8 @@ impl Timing {
             _ => return Err(TimingError::Kind),
         };
         let stagger = Duration::from_secs(u64::try_from(self.stagger_s).unwrap_or(0));
-        Ok(Times { rule, start_at: self.start_at, until_at: self.until_at, stagger, spacing })
+        let except = self.except_at.clone();
+        Ok(Times { rule, start_at: self.start_at, until_at: self.until_at, stagger, spacing, except })
     }
 
     /// Its kind, as tools name it.

@@ -282,6 +282,69 @@ async fn a_butlers_own_event_is_a_schedule_that_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_butlers_own_event_loses_one_time_or_all_from_a_time_on() {
+    let household = with_calendar(Household::new(), "");
+    let daemon = household.start().await;
+    let butler = daemon.mcp("general");
+    let daily = json!({"title": "Plants", "prompt": "water the plants", "cron": "0 9 * * *", "timezone": "UTC",
+                       "start_at": "2099-03-10T09:00:00Z", "until_at": "2099-03-16T00:00:00Z"});
+    let id = butler.ok("calendar_create_butler_event", daily).await["event_id"].clone();
+    let delete = async |scope: &str, at: &str| {
+        let args = json!({"event_id": id, "scope": scope, "instance_start_at": at});
+        butler.ok("calendar_delete_butler_event", args).await
+    };
+    let days = async || {
+        let listed = list(&butler, "2099-03-01", "2099-04-01").await;
+        let all = listed["butler_events"].as_array().cloned().unwrap_or_default();
+        all.iter().map(|one| one["start_at"].as_str().expect("a time")[8..10].to_owned()).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(days().await, "10 11 12 13 14 15");
+    let gone = delete("this", "2099-03-12T09:00:00Z").await;
+    assert_eq!((&gone["status"], &gone["series_left"]), (&json!("deleted"), &json!(true)), "{gone}");
+    // The very next one as well: it comes later then.
+    assert_eq!(delete("this", "2099-03-10T09:00:00+00:00").await["status"], "deleted");
+    assert_eq!(days().await, "11 13 14 15");
+    let next = butler.ok("schedule_list", json!({})).await;
+    let next = next.as_array().and_then(|all| all.iter().find(|one| one["id"] == id)).expect("the schedule").clone();
+    assert!(next["next_run_at"].as_str().is_some_and(|at| at.starts_with("2099-03-11T09:00")), "{next}");
+    for never in ["2099-03-12T09:00:00Z", "2099-03-13T10:00:00Z", "2020-03-13T09:00:00Z"] {
+        assert_eq!(delete("this", never).await["code"], "not_found", "{never}");
+    }
+    assert_eq!(delete("following", "2099-03-14T09:00:00Z").await["series_left"], true);
+    assert_eq!(days().await, "11 13");
+    // What is changed afterwards stays without them.
+    butler.ok("calendar_update_butler_event", json!({"event_id": id, "title": "All plants"})).await;
+    assert_eq!(days().await, "11 13");
+    assert_eq!(delete("this", "2099-03-11T09:00:00Z").await["series_left"], true);
+    assert_eq!(delete("this", "2099-03-13T09:00:00Z").await["series_left"], false, "none was left");
+    let schedules = butler.ok("schedule_list", json!({})).await;
+    assert!(schedules.as_array().is_some_and(|all| all.iter().all(|one| one["id"] != id)), "{schedules}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_list_says_what_is_out_of_the_ordinary() {
+    let household = with_calendar(Household::new(), "");
+    let daemon = household.start().await;
+    let butler = daemon.mcp("general");
+    for event in [
+        json!({"title": "Plain", "start_at": "2027-03-10T09:00"}),
+        json!({"title": "Rich", "start_at": "2027-03-11", "location": "High Street 1", "status": "tentative",
+               "recurrence_rule": "FREQ=DAILY;COUNT=1"}),
+    ] {
+        assert_eq!(butler.ok("calendar_create_event", event).await["status"], "created");
+    }
+    let listed = list(&butler, "2027-03-01", "2027-04-01").await;
+    let said = |n: usize| {
+        let event = listed["events"][n].as_object().expect("an event");
+        event.keys().map(String::as_str).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(said(0), "calendar_id end_at event_id start_at title", "{listed}");
+    let all = "all_day busy calendar_id end_at event_id instance_start_at location recurring start_at status title";
+    assert_eq!(said(1), all, "{listed}");
+    assert_eq!(listed["events"][1]["busy"], false, "{listed}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_strangers_text_stays_one_wherever_it_is_read() {
     let read = |tool: &str, args: Value| json!({"call": {"tool": tool, "arguments": args}});
     let window = json!({"start_at": "2027-03-01", "end_at": "2027-04-01"});

@@ -83,7 +83,7 @@ impl Wanted {
         let busy = times(rows);
         let mut found: Vec<&BusyRow> = Vec::new();
         for at in self.slots.iter().flat_map(|slot| conflicts(&busy, *slot)) {
-            let is_known = |row: &&BusyRow| (row.event, row.starts_at) == (rows[at].event, rows[at].starts_at);
+            let is_known = |row: &&BusyRow| (row.event, row.time.start) == (rows[at].event, rows[at].time.start);
             if found.len() < MOST_TOLD && !found.iter().any(is_known) {
                 found.push(&rows[at]);
             }
@@ -93,7 +93,7 @@ impl Wanted {
 }
 
 fn times(rows: &[BusyRow]) -> Vec<Busy> {
-    rows.iter().map(|row| Busy { start: row.starts_at, end: row.ends_at, away: row.away }).collect()
+    rows.iter().map(|row| row.time).collect()
 }
 
 fn told(rows: &[&BusyRow]) -> Value {

@@ -68,11 +68,22 @@ impl Layout<'_> {
             let event = &object.events[instance.event];
             let (start, end) = (instance.start.instant(home)?, instance.end.instant(home)?);
             let busy = takes_time(event, own);
+            // Only what is out of the ordinary is said: a month is hundreds of events, and its reader pays for each word.
             let mut shown = json!({
                 "title": event.title, "start_at": instance.start.shown(home), "end_at": instance.end.shown(home),
-                "all_day": instance.start.is_date(), "location": event.location, "status": event.status,
-                "busy": busy, "recurring": object.repeats(),
             });
+            if instance.start.is_date() {
+                shown["all_day"] = json!(true);
+            }
+            if !event.location.is_empty() {
+                shown["location"] = json!(event.location);
+            }
+            if event.status != Status::Confirmed {
+                shown["status"] = json!(event.status);
+            }
+            if !busy {
+                shown["busy"] = json!(false);
+            }
             if let Some(answer) = event.answer_of(own).filter(|_| event.organizer.is_some()) {
                 shown["your_response"] = json!(answer);
             }
@@ -83,6 +94,7 @@ impl Layout<'_> {
                 shown["unknown_timezone"] = json!(zone);
             }
             if object.repeats() {
+                shown["recurring"] = json!(true);
                 shown["instance_start_at"] = json!(instance.id.shown(home));
             }
             rows.push(json!({"instance": instance.id.shown(home), "starts_at": start.to_string(), "ends_at": end.max(start).to_string(),

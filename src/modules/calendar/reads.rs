@@ -13,7 +13,7 @@ use super::following::sql::{StateRow, ask, states};
 use super::sql::{self, SourceRow};
 use ::tools::{ToolCall, ToolError};
 use base::{Label, TenantId};
-use calendar::{Busy, DayHours, FreeSearch, Window, free_slots};
+use calendar::{DayHours, FreeSearch, Window, free_slots};
 
 /// Events that an answer names of which nobody can say when they are.
 const MOST_UNKNOWN: usize = 10;
@@ -36,10 +36,15 @@ pub(super) async fn calendars(call: &ToolCall, book: &Book) -> Result<Value, Too
 
 pub(super) async fn list(call: &ToolCall, book: &Book) -> Result<Value, ToolError> {
     let (from, to) = window(call, ("start_at", "end_at"), book)?;
-    let sources = book.sources(call, &names(call)).await?;
-    let unknown = book.cover(&call.context().tenant_id, from, to).await?;
+    let tenant = &call.context().tenant_id;
+    book.open(tenant).await?;
+    let cover = async { Ok::<_, ToolError>(book.cover(tenant, from, to).await?) };
+    let meanwhile = async {
+        let sources = book.sources(call, &names(call)).await?;
+        Ok((sources, schedule::butler_events(call, from, to).await?))
+    };
+    let (unknown, (sources, own)) = tokio::try_join!(cover, meanwhile)?;
     let limit = call.args.get("limit").and_then(Value::as_i64).unwrap_or(50);
-    let own = schedule::butler_events(call, from, to).await?;
     // One more says whether that was all.
     let mut events = sql::listed(call, &sources, (from, to), limit + 1).await?;
     let more = i64::try_from(events.len()).is_ok_and(|found| found > limit);
@@ -129,11 +134,7 @@ pub(super) async fn free(call: &ToolCall, book: &Book) -> Result<Value, ToolErro
     let travel = SignedDuration::from_mins(minutes("travel_minutes"));
     // What is just outside needs its travel inside.
     let around = (from.saturating_sub(travel).unwrap_or(from), to.saturating_add(travel).unwrap_or(to));
-    let busy: Vec<Busy> = sql::busy(call, &ids, around)
-        .await?
-        .iter()
-        .map(|row| Busy { start: row.starts_at, end: row.ends_at, away: row.away })
-        .collect();
+    let busy = sql::times(call, &ids, around).await?;
     let zone = zone(call, book)?;
     let search = FreeSearch {
         from: from.max(call.store.clock().now()),

@@ -5,6 +5,7 @@ use serde_json::Value;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
+use calendar::Busy;
 use store::{Lease, StoreError};
 use tools::{EffectTx, ToolCall, ToolError};
 
@@ -33,13 +34,17 @@ impl EventRow {
     }
 }
 
-/// A time that is taken.
+/// A time that is taken, and by what.
 pub(super) struct BusyRow {
     pub event: Uuid,
-    pub starts_at: Timestamp,
-    pub ends_at: Timestamp,
-    pub away: bool,
+    pub time: Busy,
     pub shown: Value,
+}
+
+impl BusyRow {
+    fn of(row: &Row) -> Self {
+        Self { event: row.get("event"), time: taken_time(row), shown: row.get("shown") }
+    }
 }
 
 /// What is written of an event.
@@ -164,7 +169,7 @@ pub(super) async fn reminders(
 ) -> Result<Vec<ReminderRow>, StoreError> {
     let sql = "SELECT i.event, i.instance, i.starts_at, i.remind_at, i.shown, i.trust FROM shared.calendar_instances i
                WHERE i.tenant_id = shared.tenant() AND i.remind_at > $2 AND i.remind_at <= $3
-                 AND (i.ends_at > $3 OR i.starts_at > $3) AND i.source = ANY ($1) AND i.shown ->> 'status' <> 'cancelled'
+                 AND (i.ends_at > $3 OR i.starts_at > $3) AND i.source = ANY ($1) AND i.shown ->> 'status' IS DISTINCT FROM 'cancelled'
                ORDER BY i.remind_at, i.event LIMIT 1000";
     let rows = lease.read(sql, &[&sources, &since, &now]).await.map_err(StoreError::query("looking for reminders"))?;
     Ok(rows.iter().map(ReminderRow::from).collect())
@@ -198,7 +203,7 @@ pub(super) async fn all_listed(
                  AND i.source IN (SELECT r.source FROM shared.calendar_readers r
                                   WHERE r.tenant_id = shared.tenant() AND r.butler = ANY ($1))
                ORDER BY i.starts_at, i.ends_at, i.event LIMIT $5";
-    let rows = lease.read(sql, &[&butlers, &window.0, &window.1, &month_before(window.0), &limit]).await;
+    let rows = lease.read(sql, &[&butlers, &window.0, &window.1, &week_before(window.0), &limit]).await;
     rows.map_err(StoreError::query("listing events"))
 }
 
@@ -234,8 +239,8 @@ pub(super) async fn sources(call: &ToolCall) -> Result<Vec<SourceRow>, ToolError
     Ok(call.query(sql, &[]).await?.iter().map(of).collect())
 }
 
-/// Instances in a window, as a table `i`: an index has those of a month by their start, and another the few that are longer.
-/// `$1` are the calendars, `$2` and `$3` the window, and `$4` a month before it.
+/// Instances in a window, as a table `i`: an index has those of a week or less by their start, and another the few that are
+/// longer. `$1` are the calendars, `$2` and `$3` the window, and `$4` a week before it.
 macro_rules! instances {
     ($also:literal) => {
         concat!(
@@ -263,7 +268,7 @@ pub(super) async fn listed(
         " ORDER BY i.starts_at, i.ends_at, i.event LIMIT $5"
     );
     let ids: Vec<Uuid> = sources.iter().map(|source| source.id).collect();
-    let rows = call.query(SQL, &[&ids, &window.0, &window.1, &month_before(window.0), &limit]).await?;
+    let rows = call.query(SQL, &[&ids, &window.0, &window.1, &week_before(window.0), &limit]).await?;
     let of = |row: &Row| {
         let mut shown: Value = row.get("shown");
         let source: Uuid = row.get("source");
@@ -279,23 +284,37 @@ pub(super) async fn listed(
 const MOST_BUSY: i64 = 20_000;
 
 macro_rules! busy {
-    ($also:literal) => {
+    ($columns:literal, $also:literal) => {
         concat!(
-            "SELECT i.event, i.starts_at, i.ends_at, i.away, i.shown FROM ",
+            "SELECT i.starts_at, i.ends_at, i.away",
+            $columns,
+            " FROM ",
             instances!($also),
             " ORDER BY i.starts_at LIMIT $5"
         )
     };
 }
 
-/// What is taken in a window, as the caller may see it.
+/// When time is taken in a window, as the caller may see it.
+pub(super) async fn times(
+    call: &ToolCall,
+    sources: &[Uuid],
+    window: (Timestamp, Timestamp),
+) -> Result<Vec<Busy>, ToolError> {
+    const SQL: &str = busy!("", "i.busy AND i.ends_at > $2");
+    let rows = call.query(SQL, &[&sources, &window.0, &window.1, &week_before(window.0), &(MOST_BUSY + 1)]).await?;
+    few(&rows, taken_time)
+}
+
+/// As [`times`], with the events.
 pub(super) async fn busy(
     call: &ToolCall,
     sources: &[Uuid],
     window: (Timestamp, Timestamp),
 ) -> Result<Vec<BusyRow>, ToolError> {
-    const SQL: &str = busy!("i.busy AND i.ends_at > $2");
-    busy_rows(&call.query(SQL, &[&sources, &window.0, &window.1, &month_before(window.0), &(MOST_BUSY + 1)]).await?)
+    const SQL: &str = busy!(", i.event, i.shown", "i.busy AND i.ends_at > $2");
+    let rows = call.query(SQL, &[&sources, &window.0, &window.1, &week_before(window.0), &(MOST_BUSY + 1)]).await?;
+    few(&rows, BusyRow::of)
 }
 
 /// As [`busy`], as the house: nothing of it is shown.
@@ -304,29 +323,26 @@ pub(super) async fn taken(
     sources: &[Uuid],
     window: (Timestamp, Timestamp),
 ) -> Result<Vec<BusyRow>, ToolError> {
-    const SQL: &str = busy!("i.tenant_id = shared.tenant() AND i.busy AND i.ends_at > $2");
-    let params: store::Params<'_> = &[&sources, &window.0, &window.1, &month_before(window.0), &(MOST_BUSY + 1)];
-    busy_rows(&lease.read(SQL, params).await.map_err(StoreError::query("looking for what is taken"))?)
+    const SQL: &str = busy!(", i.event, i.shown", "i.tenant_id = shared.tenant() AND i.busy AND i.ends_at > $2");
+    let params: store::Params<'_> = &[&sources, &window.0, &window.1, &week_before(window.0), &(MOST_BUSY + 1)];
+    few(&lease.read(SQL, params).await.map_err(StoreError::query("looking for what is taken"))?, BusyRow::of)
 }
 
-fn busy_rows(rows: &[Row]) -> Result<Vec<BusyRow>, ToolError> {
-    if rows.len() as i64 > MOST_BUSY {
-        let why = format!("More than {MOST_BUSY} events take time in this window. Ask for a shorter one.");
-        return Err(ToolError::refused("too_many", why));
+fn taken_time(row: &Row) -> Busy {
+    Busy { start: row.get("starts_at"), end: row.get("ends_at"), away: row.get("away") }
+}
+
+fn few<T>(rows: &[Row], of: fn(&Row) -> T) -> Result<Vec<T>, ToolError> {
+    if rows.len() as i64 <= MOST_BUSY {
+        return Ok(rows.iter().map(of).collect());
     }
-    let of = |row: &Row| BusyRow {
-        event: row.get("event"),
-        starts_at: row.get("starts_at"),
-        ends_at: row.get("ends_at"),
-        away: row.get("away"),
-        shown: row.get("shown"),
-    };
-    Ok(rows.iter().map(of).collect())
+    let why = format!("More than {MOST_BUSY} events take time in this window. Ask for a shorter one.");
+    Err(ToolError::refused("too_many", why))
 }
 
-/// Longer events are marked, so that none of a month's read has to look further back.
-fn month_before(from: Timestamp) -> Timestamp {
-    from.saturating_sub(jiff::SignedDuration::from_hours(24 * 31)).unwrap_or(Timestamp::MIN)
+/// Longer events are marked, so that no read has to look further back.
+fn week_before(from: Timestamp) -> Timestamp {
+    from.saturating_sub(jiff::SignedDuration::from_hours(24 * 7)).unwrap_or(Timestamp::MIN)
 }
 
 pub(super) async fn event(call: &ToolCall, id: Uuid) -> Result<Option<EventRow>, ToolError> {

@@ -126,7 +126,7 @@ impl HouseEvent {
             end: text("end_at"),
             title: text("title"),
             location: text("location"),
-            status: text("status"),
+            status: shown["status"].as_str().unwrap_or("confirmed").to_owned(),
             busy: shown["busy"].as_bool().unwrap_or(true),
             trust,
         }

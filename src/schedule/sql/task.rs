@@ -28,6 +28,7 @@ store::row! {
         pub until_at: Option<Timestamp>,
         pub end_at: Option<Timestamp>,
         pub stagger_s: i32,
+        pub except_at: Vec<Timestamp>,
         pub dispatch_mode: String,
         pub prompt: Option<String>,
         pub job_name: Option<String>,
@@ -56,7 +57,7 @@ store::row! {
 
 /// The columns that say what a schedule is, and nothing of what has happened to it.
 pub(super) const WHAT_IT_IS: &str = "name, cron, every_ms, run_at, anchor_at, timezone, start_at, until_at, end_at, \
-    stagger_s, dispatch_mode, prompt, job_name, job_args, priority, require_idle, missed, missed_window_s, overlap, \
+    stagger_s, except_at, dispatch_mode, prompt, job_name, job_args, priority, require_idle, missed, missed_window_s, overlap, \
     display_title, calendar_event_id, reply_channel, reply_to, source, trust";
 
 /// Makes a new row of the JSON of a [`TaskRow`], which is `$1`. `schema`: empty, or with its dot.
@@ -92,13 +93,14 @@ impl TaskRow {
             start_at: self.start_at,
             until_at: self.until_at,
             stagger_s: self.stagger_s,
+            except_at: self.except_at.clone(),
         }
     }
 
     /// The same with these times.
     pub fn with_timing(self, timing: Timing) -> Self {
-        let Timing { cron, every_ms, anchor_at, run_at, timezone, start_at, until_at, stagger_s } = timing;
-        Self { cron, every_ms, anchor_at, run_at, timezone, start_at, until_at, stagger_s, ..self }
+        let Timing { cron, every_ms, anchor_at, run_at, timezone, start_at, until_at, stagger_s, except_at } = timing;
+        Self { cron, every_ms, anchor_at, run_at, timezone, start_at, until_at, stagger_s, except_at, ..self }
     }
 
     /// What decides about its times, no two of which are closer together than `spacing`.
