@@ -33,16 +33,10 @@ pub enum GrantScope {
     Admin,
 }
 
+base::named!(GrantScope, from_name);
+
 impl GrantScope {
     pub const ALL: &'static [Self] = Self::VARIANTS;
-
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
-
-    pub fn from_name(s: &str) -> Option<Self> {
-        s.parse().ok()
-    }
 }
 
 /// Whether a session's child was told its butler's tools. All clones know the same.

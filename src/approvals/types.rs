@@ -25,11 +25,9 @@ pub enum RiskTier {
     Critical,
 }
 
-impl RiskTier {
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
+base::named!(RiskTier);
 
+impl RiskTier {
     /// Reads the name back; anything unknown is the worst.
     pub fn from_name(name: &str) -> Self {
         name.parse().unwrap_or(RiskTier::Critical)
@@ -68,16 +66,10 @@ pub enum Status {
     Abandoned,
 }
 
+base::named!(Status, from_name);
+
 impl Status {
     pub const ALL: &'static [Self] = Self::VARIANTS;
-
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
-
-    pub fn from_name(name: &str) -> Option<Self> {
-        name.parse().ok()
-    }
 }
 
 /// Why a call waits for a decision.
@@ -102,11 +94,9 @@ pub enum Cause {
     Influenced,
 }
 
-impl Cause {
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
+base::named!(Cause);
 
+impl Cause {
     /// Reads the name back; what is unknown is the one that shows most.
     pub fn from_name(name: &str) -> Self {
         [Cause::Gated, Cause::Influenced].into_iter().find(|cause| cause.as_str() == name).unwrap_or(Cause::Taint)

@@ -38,12 +38,9 @@ pub enum Trust {
     Owner,
 }
 
-impl Trust {
-    /// The name under which rows and envelopes carry it.
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
+crate::named!(Trust);
 
+impl Trust {
     /// Reads the name back; anything unknown is a stranger.
     pub fn from_name(s: &str) -> Self {
         s.parse().unwrap_or(Trust::Stranger)

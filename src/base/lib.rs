@@ -16,6 +16,7 @@ pub mod local;
 mod machine;
 pub mod memory;
 mod money;
+mod named;
 mod priority;
 pub mod redact;
 mod scratch;

@@ -29,6 +29,8 @@ pub enum Fault {
     Database,
 }
 
+crate::named!(Fault);
+
 impl Fault {
     /// The fault that an error of the operating system tells of; `None`: it is about the request, not the machine.
     pub fn of_io(error: &io::Error) -> Option<Self> {
@@ -38,11 +40,6 @@ impl Fault {
             libc::EMFILE | libc::ENFILE => Fault::Descriptors,
             _ => return None,
         })
-    }
-
-    /// As people and programs are shown it.
-    pub fn as_str(self) -> &'static str {
-        self.into()
     }
 }
 

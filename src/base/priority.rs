@@ -14,12 +14,9 @@ pub enum Priority {
     Low,
 }
 
-impl Priority {
-    /// The name under which rows and tools carry it.
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
+crate::named!(Priority);
 
+impl Priority {
     /// Reads the name back; anything unknown is `medium`.
     pub fn from_name(name: &str) -> Self {
         name.parse().unwrap_or_default()

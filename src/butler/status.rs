@@ -22,11 +22,7 @@ pub enum ButlerState {
     Stopped,
 }
 
-impl ButlerState {
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
-}
+base::named!(ButlerState);
 
 /// One phase of a butler's boot and how long it took.
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]

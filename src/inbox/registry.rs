@@ -27,6 +27,8 @@ pub enum Eligibility {
     Quarantined,
 }
 
+base::named!(Eligibility);
+
 impl Eligibility {
     /// By when the butler was last seen.
     pub fn at(last_seen: Timestamp, ttl_s: i32, now: Timestamp) -> Self {
@@ -52,10 +54,6 @@ impl Eligibility {
             Some(was) if by_row > was => Self::at(last_seen.max(looking_since), ttl_s, now).max(was),
             _ => by_row,
         }
-    }
-
-    pub fn as_str(self) -> &'static str {
-        self.into()
     }
 
     /// Why a registration has come to this.

@@ -17,11 +17,7 @@ pub enum End {
     Dead,
 }
 
-impl End {
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
-}
+base::named!(End);
 
 /// What the person is told for a butler that did not tell them itself.
 #[derive(Clone, Debug)]

@@ -237,12 +237,10 @@ pub enum Action {
     Pass,
 }
 
+base::named!(Action);
+
 impl Action {
     pub const ALL: &'static [Self] = Self::VARIANTS;
-
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
 
     /// What becomes of the message, in words; the butler's name follows that of `route_to`.
     pub fn words(self) -> &'static str {
@@ -373,11 +371,7 @@ pub enum RouteKind {
     Answer,
 }
 
-impl RouteKind {
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
-}
+base::named!(RouteKind);
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RouteInput {

@@ -46,12 +46,9 @@ pub enum ErrorClass {
     Cancelled,
 }
 
-impl ErrorClass {
-    /// The name under which rows carry it.
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
+base::named!(ErrorClass);
 
+impl ErrorClass {
     /// What an HTTP status of a model's API means.
     pub fn of_status(status: u64) -> Option<Self> {
         Some(match status {

@@ -17,14 +17,8 @@ pub enum Kind {
     Rule,
 }
 
+base::named!(Kind, from_name);
+
 impl Kind {
     pub const ALL: &'static [Self] = Self::VARIANTS;
-
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
-
-    pub fn from_name(name: &str) -> Option<Self> {
-        name.parse().ok()
-    }
 }

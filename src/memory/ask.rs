@@ -44,11 +44,7 @@ pub enum Answered {
     FullText,
 }
 
-impl Answered {
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
-}
+base::named!(Answered);
 
 /// The best first.
 #[derive(Debug)]

@@ -21,11 +21,9 @@ pub enum Intent {
     React,
 }
 
-impl Intent {
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
+base::named!(Intent);
 
+impl Intent {
     pub fn from_name(name: &str) -> Self {
         name.parse().unwrap_or(Intent::Send)
     }

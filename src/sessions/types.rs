@@ -164,12 +164,7 @@ pub enum SessionState {
     Interrupted,
 }
 
-impl SessionState {
-    /// The name under which rows carry it.
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
-}
+base::named!(SessionState);
 
 /// How a session ended.
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]

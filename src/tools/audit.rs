@@ -24,11 +24,7 @@ pub enum Outcome {
     Cancelled,
 }
 
-impl Outcome {
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
-}
+base::named!(Outcome);
 
 /// One audit row that is still to be written.
 pub struct CallRecord {

@@ -20,12 +20,7 @@ pub enum Effect {
     Once,
 }
 
-impl Effect {
-    /// The name under which audit rows carry it.
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
-}
+base::named!(Effect);
 
 /// What butlerd must know of a tool to keep it safe. What is undeclared is assumed to be the worse case.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]

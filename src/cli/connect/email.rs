@@ -74,21 +74,16 @@ pub(super) struct Opened<'a> {
 }
 
 /// How an account proves itself from now on.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub(super) enum Proof {
     Password,
     Oauth,
 }
 
-impl Proof {
-    /// As the settings have it.
-    fn name(self) -> &'static str {
-        match self {
-            Proof::Password => "password",
-            Proof::Oauth => "oauth",
-        }
-    }
+base::named!(Proof);
 
+impl Proof {
     /// What the first secret of its kind is called.
     fn secret(self) -> &'static str {
         match self {
@@ -137,8 +132,8 @@ fn place_for(
         let why = format!("The mailbox `{}` is {} already, and nothing was changed.", args.name, other.address);
         return Err(Problem::usage(why, "Give this one a name of its own with --name."));
     }
-    if let Some(other) = own.filter(|other| other.auth != proof.name()) {
-        let (name, auth, new) = (&args.name, &other.auth, proof.name());
+    if let Some(other) = own.filter(|other| other.auth != proof.as_str()) {
+        let (name, auth, new) = (&args.name, &other.auth, proof.as_str());
         let why = format!("The mailbox `{name}` has auth = \"{auth}\" in the settings, and nothing was changed.");
         let next = format!("Take [modules.email.accounts.{name}] out of them, or write auth = \"{new}\" there.");
         return Err(Problem::usage(why, &next));
@@ -254,7 +249,7 @@ pub(super) async fn finish(
         user: args.user.as_deref(),
         imap: &imap,
         smtp: &smtp,
-        auth: (proof == Proof::Oauth).then(|| proof.name()),
+        auth: (proof == Proof::Oauth).then(|| proof.as_str()),
         secret: &secret,
         trusted_server: trusted.as_deref(),
         keeps_sent,

@@ -85,23 +85,16 @@ pub enum Memory {
 }
 
 /// The kinds of memories.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, strum::IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Kind {
     Episode,
     Fact,
     Rule,
 }
 
-impl Kind {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Kind::Episode => "episode",
-            Kind::Fact => "fact",
-            Kind::Rule => "rule",
-        }
-    }
-}
+base::named!(Kind);
 
 const PERMANENCE: [&str; 5] = ["permanent", "stable", "standard", "volatile", "ephemeral"];
 const SENSITIVITY: [&str; 3] = ["normal", "sensitive", "secret"];

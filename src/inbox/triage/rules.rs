@@ -32,17 +32,10 @@ pub enum Kind {
     MimeType,
 }
 
+base::named!(Kind, from_name);
+
 impl Kind {
     pub const ALL: &'static [Self] = Self::VARIANTS;
-
-    /// Its name in rows.
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
-
-    pub fn from_name(name: &str) -> Option<Self> {
-        name.parse().ok()
-    }
 
     /// How a sentence begins that its pattern ends.
     pub fn words(self) -> &'static str {

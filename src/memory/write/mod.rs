@@ -103,16 +103,10 @@ pub enum Permanence {
     Ephemeral,
 }
 
+base::named!(Permanence, from_name);
+
 impl Permanence {
     pub const NAMES: &'static [&'static str] = Self::VARIANTS;
-
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
-
-    pub fn from_name(name: &str) -> Option<Self> {
-        name.parse().ok()
-    }
 
     /// What confidence loses for each day without a confirmation.
     pub fn decay_rate(self) -> f64 {

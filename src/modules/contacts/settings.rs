@@ -5,12 +5,14 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
+use strum::IntoStaticStr;
 
 use config::{KeyMistake, Section};
 
 /// Where an address book is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema, IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub(super) enum Provider {
     /// A CardDAV server.
     Carddav,
@@ -20,15 +22,7 @@ pub(super) enum Provider {
     Vcard,
 }
 
-impl Provider {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Carddav => "carddav",
-            Self::Google => "google",
-            Self::Vcard => "vcard",
-        }
-    }
-}
+base::named!(Provider);
 
 /// `[modules.contacts.sync]`
 #[derive(Clone, Debug, Deserialize, JsonSchema)]

@@ -24,12 +24,10 @@ pub enum Proves {
     Tenant,
 }
 
+base::named!(Proves);
+
 impl Proves {
     pub const ALL: &'static [Self] = Self::VARIANTS;
-
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
 }
 
 /// One file.
