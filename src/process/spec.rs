@@ -27,6 +27,24 @@ pub struct ChildSpec {
     pub output: OutputLimits,
 }
 
+impl ChildSpec {
+    /// A child at `/` as the daemon's own user, with no sandbox, limits or input, for a session of its own.
+    pub fn new(program: impl Into<PathBuf>, args: Vec<String>, env: Vec<(String, String)>) -> Self {
+        Self {
+            program: program.into(),
+            args,
+            env,
+            cwd: "/".into(),
+            user: None,
+            limits: Rlimits::default(),
+            sandbox: None,
+            stdin: Stdin::Nothing,
+            session: SessionId::new(),
+            output: OutputLimits::default(),
+        }
+    }
+}
+
 impl fmt::Debug for ChildSpec {
     /// Of the environment only the names.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -70,18 +88,7 @@ mod tests {
 
     #[test]
     fn a_spec_shows_no_value_of_the_environment() {
-        let spec = ChildSpec {
-            program: "/bin/sh".into(),
-            args: vec![],
-            env: vec![("KEY".into(), "sk-hidden".into())],
-            cwd: "/".into(),
-            user: None,
-            limits: Rlimits::default(),
-            sandbox: None,
-            stdin: Stdin::Nothing,
-            session: SessionId::new(),
-            output: OutputLimits::default(),
-        };
+        let spec = ChildSpec::new("/bin/sh", vec![], vec![("KEY".into(), "sk-hidden".into())]);
         let shown = format!("{spec:?}");
         assert!(shown.contains("KEY") && !shown.contains("sk-hidden"), "{shown}");
     }

@@ -15,18 +15,7 @@ use base::SessionId;
 
 /// A shell that runs `script`.
 fn sh(script: &str) -> ChildSpec {
-    ChildSpec {
-        program: "/bin/sh".into(),
-        args: vec!["-c".into(), script.into()],
-        env: vec![("PATH".into(), "/usr/bin:/bin".into())],
-        cwd: "/".into(),
-        user: None,
-        limits: Rlimits::default(),
-        sandbox: None,
-        stdin: Stdin::Nothing,
-        session: SessionId::new(),
-        output: OutputLimits::default(),
-    }
+    ChildSpec::new("/bin/sh", vec!["-c".into(), script.into()], vec![("PATH".into(), "/usr/bin:/bin".into())])
 }
 
 /// What a child said and how it ended.

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use super::*;
 use crate::adapters::{Adapter, Native};
-use base::{Secret, SessionId, task};
-use process::{ChildSpec, OutputLimits, ProcessSupervisor, Rlimits, Stdin};
+use base::{Secret, task};
+use process::{ChildSpec, OutputLimits, ProcessSupervisor};
 
 const INIT: &str = r#"echo '{"type":"init","model":"m","tools":[],"mcp_connected":true}'"#;
 const RESULT: &str = r#"echo '{"type":"result","ok":true,"final_text":"done","turns":1,"error":null}'"#;
@@ -15,17 +15,10 @@ const SHORT: Duration = Duration::from_millis(100);
 const DEADLINES: Deadlines = Deadlines { session: LONG, after_final: LONG, grace: SHORT };
 
 fn spec(script: &str) -> ChildSpec {
+    let args = vec!["-c".into(), script.into()];
     ChildSpec {
-        program: "/bin/sh".into(),
-        args: vec!["-c".into(), script.into()],
-        env: vec![("PATH".into(), "/usr/bin:/bin".into())],
-        cwd: "/".into(),
-        user: None,
-        limits: Rlimits::default(),
-        sandbox: None,
-        stdin: Stdin::Nothing,
-        session: SessionId::new(),
         output: OutputLimits { total: 4 << 20, ..OutputLimits::default() },
+        ..ChildSpec::new("/bin/sh", args, vec![("PATH".into(), "/usr/bin:/bin".into())])
     }
 }
 

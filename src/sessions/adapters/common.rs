@@ -235,24 +235,17 @@ async fn ask_version(
     smoke: Smoke<'_>,
     env: Vec<(String, String)>,
 ) -> Result<String, String> {
-    use base::SessionId;
-    use process::{ChildSpec, Output, OutputLimits, Rlimits, Stdin};
+    use process::{ChildSpec, Output, OutputLimits, Rlimits};
 
     let sandbox = smoke.sandbox();
     let within = if sandbox.is_some() { " in the sandbox of sessions" } else { "" };
     let mut args = smoke.before;
     args.push("--version".to_owned());
     let spec = ChildSpec {
-        program,
-        args,
-        env,
-        cwd: "/".into(),
-        user: None,
         limits: Rlimits { core: Some(0), ..Rlimits::default() },
         sandbox,
-        stdin: Stdin::Nothing,
-        session: SessionId::new(),
         output: OutputLimits { total: 64 << 10, ..OutputLimits::default() },
+        ..ChildSpec::new(program, args, env)
     };
     let explain = |e: &dyn std::error::Error| match e.source() {
         Some(source) => format!("{e}: {source}"),
