@@ -1,38 +1,10 @@
 use rust_decimal::Decimal;
 
 use super::*;
-use crate::workspace::WorkspacePaths;
-use base::Secret;
-
-const EXIT: ExitInfo = ExitInfo { code: Some(0), signal: None };
+use crate::adapters::tests::{CODE, told_to};
 
 fn invocation() -> Invocation {
-    Invocation {
-        session_id: base::SessionId::new(),
-        butler: "health".parse().unwrap(),
-        prompt: "private words".into(),
-        images: Vec::new(),
-        system_prompt: "You are Health.".into(),
-        model: Some("m-1".into()),
-        mcp_url: "http://127.0.0.1:7/mcp".into(),
-        token: Secret::new("token-of-the-session".into()),
-        traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".into(),
-        max_turns: 20,
-        one_round: false,
-        max_output_tokens: None,
-        request_timeout: None,
-        max_retries: None,
-        stream_text: false,
-        confined: false,
-        granted_tools: vec![],
-        extra_args: vec![],
-        credentials: vec![("ANTHROPIC_API_KEY".into(), Secret::new("sk-secret-key".into()))],
-        base_url: None,
-        api: Api::Anthropic,
-        workspace: WorkspacePaths::under("/s".into()),
-        skills: vec![],
-        declared_env: vec![],
-    }
+    Invocation { model: Some("m-1".into()), ..told_to() }
 }
 
 fn config(composed: &Composed) -> Value {
@@ -42,7 +14,7 @@ fn config(composed: &Composed) -> Value {
 fn replay(lines: &[&str]) -> (Vec<RunEvent>, Outcome) {
     let mut parser = Native::default().parser(&[]);
     let events = lines.iter().flat_map(|line| parser.line(line)).collect();
-    (events, parser.finish(EXIT, ""))
+    (events, parser.finish(CODE(0), ""))
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-use super::{Composed, Invocation, Outcome, Parser, RunEvent};
+use super::{BASE_ENV, Composed, EnvList, ErrorClass, Invocation, Outcome, Parser, RunEvent};
 use crate::workspace::WorkspacePaths;
 use base::Secret;
 use config::Api;
@@ -17,7 +17,12 @@ pub(super) fn invocation(program: &str) -> (tempfile::TempDir, PathBuf, Invocati
     let program = dir.path().join(program);
     std::fs::write(&program, "#!/bin/sh\n").unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let invocation = Invocation {
+    (dir, program, told_to())
+}
+
+/// What every adapter is told to do, in a workspace that need not exist.
+pub(super) fn told_to() -> Invocation {
+    Invocation {
         session_id: "01939f00-0000-7000-8000-000000000001".parse().unwrap(),
         butler: "health".parse().unwrap(),
         prompt: "private words".into(),
@@ -42,8 +47,32 @@ pub(super) fn invocation(program: &str) -> (tempfile::TempDir, PathBuf, Invocati
         workspace: WorkspacePaths::under("/s".into()),
         skills: vec![],
         declared_env: vec![],
-    };
-    (dir, program, invocation)
+    }
+}
+
+/// What all programs' command lines have alike: the butler's words in private files, no variable but the listed, and no
+/// secret in a file.
+pub(super) fn keeps_words_and_secrets(composed: &Composed, program: PathBuf, list: EnvList) {
+    assert_eq!(composed.program, program.canonicalize().unwrap());
+    assert_eq!(composed.stdin.as_deref().and_then(|p| p.to_str()), Some("prompt.md"));
+    assert_eq!(file(composed, "prompt.md"), "private words");
+    assert_eq!(file(composed, "system.md"), "You are Health.");
+    let names: Vec<&str> = composed.env.iter().map(|(name, _)| name.as_str()).collect();
+    let mut expected = [BASE_ENV, list.always, list.sometimes].concat();
+    expected.sort_unstable();
+    assert_eq!(names, expected);
+    for f in &composed.files {
+        let text = String::from_utf8_lossy(&f.contents);
+        assert!(!text.contains("token-of") && !text.contains("sk-secret"), "{}", f.path.display());
+    }
+}
+
+/// The exit status of a run proves nothing, and a part of its final line proves no more.
+pub(super) fn proves_nothing_by_its_exit(replay: impl Fn(&str, i32) -> (Vec<RunEvent>, Outcome), ok: &str) {
+    assert!(replay(ok, 1).1.ok);
+    assert_eq!(replay("", 0).1.error.unwrap().class, ErrorClass::Crashed);
+    let half = &ok[..ok.len() - 20];
+    assert_eq!(replay(half, 0).1.error.unwrap().class, ErrorClass::Crashed, "half a final line");
 }
 
 /// A file of the composition, which must be private.
