@@ -40,13 +40,37 @@ pub(crate) struct Endpoint {
     pub run: Run,
 }
 
-/// What a handler of parameters and a body is.
-type Act<P, B, A> = for<'a> fn(&'a Visit, P, B) -> BoxFuture<'a, Result<A, Failure>>;
-type Read<P, A> = for<'a> fn(&'a Visit, P) -> BoxFuture<'a, Result<A, Failure>>;
+/// An async function of parameters. The bound says of its future what the compiler can't learn of any function's: that
+/// it borrows the visit and no more, and may move between threads.
+pub(crate) trait Read<'a, P, A>: Fn(&'a Visit, P) -> Self::Running + Copy + Send + Sync + 'static {
+    type Running: Future<Output = Result<A, Failure>> + Send + 'a;
+}
+
+impl<'a, P, A, F, R> Read<'a, P, A> for F
+where
+    F: Fn(&'a Visit, P) -> R + Copy + Send + Sync + 'static,
+    R: Future<Output = Result<A, Failure>> + Send + 'a,
+{
+    type Running = R;
+}
+
+/// The same of parameters and a body.
+pub(crate) trait Act<'a, P, B, A>: Fn(&'a Visit, P, B) -> Self::Running + Copy + Send + Sync + 'static {
+    type Running: Future<Output = Result<A, Failure>> + Send + 'a;
+}
+
+impl<'a, P, B, A, F, R> Act<'a, P, B, A> for F
+where
+    F: Fn(&'a Visit, P, B) -> R + Copy + Send + Sync + 'static,
+    R: Future<Output = Result<A, Failure>> + Send + 'a,
+{
+    type Running = R;
+}
 
 /// An endpoint that one looks at.
-pub(crate) fn get<P, A>(path: &'static str, id: &'static str, summary: &'static str, run: Read<P, A>) -> Endpoint
+pub(crate) fn get<P, A, F>(path: &'static str, id: &'static str, summary: &'static str, run: F) -> Endpoint
 where
+    F: for<'a> Read<'a, P, A>,
     P: DeserializeOwned + JsonSchema + Send + 'static,
     A: Serialize + JsonSchema + 'static,
 {
@@ -71,8 +95,9 @@ where
 }
 
 /// An endpoint that does something.
-pub(crate) fn post<P, B, A>(path: &'static str, id: &'static str, summary: &'static str, run: Act<P, B, A>) -> Endpoint
+pub(crate) fn post<P, B, A, F>(path: &'static str, id: &'static str, summary: &'static str, run: F) -> Endpoint
 where
+    F: for<'a> Act<'a, P, B, A>,
     P: DeserializeOwned + JsonSchema + Send + 'static,
     B: DeserializeOwned + JsonSchema + Send + 'static,
     A: Serialize + JsonSchema + 'static,

@@ -15,32 +15,19 @@ use crate::visit::Visit;
 
 pub(super) fn endpoints() -> Vec<Endpoint> {
     vec![
-        get("/approvals", "listApprovals", "Calls that wait, or waited, for a person, the newest first", |v, p| {
-            Box::pin(list(v, p))
-        }),
-        get(
-            "/approvals/{id}",
-            "getApproval",
-            "One call with all that is to be seen before it is decided on",
-            |v, p| Box::pin(one(v, p)),
-        ),
-        post("/approvals/{id}/approve", "approve", "Let a call through, once", |v, p, b| Box::pin(approve(v, p, b))),
-        post("/approvals/{id}/refuse", "refuse", "Turn a call down", |v, p, b| Box::pin(refuse(v, p, b))),
-        get("/proposals/{id}", "getProposal", "What a message asks for and what still waits of it", |v, p| {
-            Box::pin(proposal(v, p))
-        }),
+        get("/approvals", "listApprovals", "Calls that wait, or waited, for a person, the newest first", list),
+        get("/approvals/{id}", "getApproval", "One call with all that is to be seen before it is decided on", one),
+        post("/approvals/{id}/approve", "approve", "Let a call through, once", approve),
+        post("/approvals/{id}/refuse", "refuse", "Turn a call down", refuse),
+        get("/proposals/{id}", "getProposal", "What a message asks for and what still waits of it", proposal),
         post(
             "/proposals/{id}/approve",
             "approveProposal",
             "Approve everything a proposal still waits for",
-            |v, p, b| Box::pin(approve_all(v, p, b)),
+            approve_all,
         ),
-        post("/proposals/{id}/refuse", "refuseProposal", "Refuse everything a proposal still waits for", |v, p, b| {
-            Box::pin(refuse_all(v, p, b))
-        }),
-        get("/standing-rules", "listStandingRules", "Which calls are allowed from now on", |v, p| {
-            Box::pin(rules(v, p))
-        }),
+        post("/proposals/{id}/refuse", "refuseProposal", "Refuse everything a proposal still waits for", refuse_all),
+        get("/standing-rules", "listStandingRules", "Which calls are allowed from now on", rules),
     ]
 }
 

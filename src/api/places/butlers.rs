@@ -19,18 +19,12 @@ const MOST_NOTES: usize = 500;
 
 pub(super) fn endpoints() -> Vec<Endpoint> {
     vec![
-        get("/butlers", "listButlers", "The butlers and how each is", |v, p| Box::pin(list(v, p))),
-        get("/butlers/{butler}", "getButler", "One butler with its modules", |v, p| Box::pin(one(v, p))),
-        get("/butlers/{butler}/tools", "listTools", "A butler's tools with their arguments", |v, p| {
-            Box::pin(tools(v, p))
-        }),
-        get("/butlers/{butler}/skills", "listSkills", "A butler's skills", |v, p| Box::pin(skills(v, p))),
-        get("/butlers/{butler}/notes", "listNotesToSelf", "What a butler noted for its later sessions", |v, p| {
-            Box::pin(notes(v, p))
-        }),
-        get("/butlers/{butler}/mcp-servers", "listMcpServers", "MCP servers of others that a butler uses", |v, p| {
-            Box::pin(mcp_servers(v, p))
-        }),
+        get("/butlers", "listButlers", "The butlers and how each is", list),
+        get("/butlers/{butler}", "getButler", "One butler with its modules", one),
+        get("/butlers/{butler}/tools", "listTools", "A butler's tools with their arguments", tools),
+        get("/butlers/{butler}/skills", "listSkills", "A butler's skills", skills),
+        get("/butlers/{butler}/notes", "listNotesToSelf", "What a butler noted for its later sessions", notes),
+        get("/butlers/{butler}/mcp-servers", "listMcpServers", "MCP servers of others that a butler uses", mcp_servers),
     ]
 }
 

@@ -14,12 +14,8 @@ use crate::visit::Visit;
 
 pub(super) fn endpoints() -> Vec<Endpoint> {
     vec![
-        get("/butlers/{butler}/council", "listQuestions", "What the council was asked, the newest first", |v, p| {
-            Box::pin(list(v, p))
-        }),
-        get("/butlers/{butler}/council/{id}", "getQuestion", "One question with all that was done for it", |v, p| {
-            Box::pin(one(v, p))
-        }),
+        get("/butlers/{butler}/council", "listQuestions", "What the council was asked, the newest first", list),
+        get("/butlers/{butler}/council/{id}", "getQuestion", "One question with all that was done for it", one),
     ]
 }
 

@@ -18,18 +18,11 @@ use crate::visit::Visit;
 
 pub(super) fn endpoints() -> Vec<Endpoint> {
     vec![
-        get("/status", "getStatus", "The household: database, butlers, modules", |v, p| Box::pin(status(v, p))),
-        get("/costs", "getCosts", "What was spent, and what this month will come to", |v, p| Box::pin(costs(v, p))),
-        get("/budgets", "listBudgets", "The limits of this day, and what is left of each", |v, p| {
-            Box::pin(budgets(v, p))
-        }),
-        get(
-            "/settings",
-            "listSettings",
-            "Every setting with its value, its default and where it comes from",
-            |v, p| Box::pin(settings(v, p)),
-        )
-        .needs(Need::Household),
+        get("/status", "getStatus", "The household: database, butlers, modules", status),
+        get("/costs", "getCosts", "What was spent, and what this month will come to", costs),
+        get("/budgets", "listBudgets", "The limits of this day, and what is left of each", budgets),
+        get("/settings", "listSettings", "Every setting with its value, its default and where it comes from", settings)
+            .needs(Need::Household),
     ]
 }
 

@@ -15,23 +15,17 @@ use crate::visit::Visit;
 
 pub(super) fn endpoints() -> Vec<Endpoint> {
     vec![
-        get("/butlers/{butler}/journal", "getJournal", "How a butler's journal is", |v, p| Box::pin(status(v, p))),
-        get("/butlers/{butler}/journal/file", "getJournalFile", "One file of the journal", |v, p| Box::pin(file(v, p))),
+        get("/butlers/{butler}/journal", "getJournal", "How a butler's journal is", status),
+        get("/butlers/{butler}/journal/file", "getJournalFile", "One file of the journal", file),
         get(
             "/butlers/{butler}/journal/checkpoints",
             "listCheckpoints",
             "How far the conversation is summarized, the newest first",
-            |v, p| Box::pin(checkpoints(v, p)),
+            checkpoints,
         ),
-        get("/butlers/{butler}/journal/edits", "listEdits", "Files of the journal that somebody edited", |v, p| {
-            Box::pin(edits(v, p))
-        }),
-        get("/butlers/{butler}/projects", "listProjects", "Projects that are remembered", |v, p| {
-            Box::pin(projects(v, p))
-        }),
-        get("/butlers/{butler}/projects/{id}", "getProject", "One project with its newest memories", |v, p| {
-            Box::pin(project(v, p))
-        }),
+        get("/butlers/{butler}/journal/edits", "listEdits", "Files of the journal that somebody edited", edits),
+        get("/butlers/{butler}/projects", "listProjects", "Projects that are remembered", projects),
+        get("/butlers/{butler}/projects/{id}", "getProject", "One project with its newest memories", project),
     ]
 }
 

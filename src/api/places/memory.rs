@@ -20,20 +20,15 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
             "/butlers/{butler}/memory",
             "searchMemory",
             "Search what a butler remembers: the best 100, the best first, with the parts of each score",
-            |v, p| Box::pin(search(v, p)),
+            search,
         ),
         get(
             "/butlers/{butler}/memory/history",
             "listMemoryEvents",
             "What was done to memories, the newest first",
-            |v, p| Box::pin(history(v, p)),
+            history,
         ),
-        get(
-            "/butlers/{butler}/memory/{id}",
-            "getMemory",
-            "One memory, why it is known, and what was done to it",
-            |v, p| Box::pin(why(v, p)),
-        ),
+        get("/butlers/{butler}/memory/{id}", "getMemory", "One memory, why it is known, and what was done to it", why),
     ]
 }
 

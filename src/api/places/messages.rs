@@ -17,43 +17,31 @@ use crate::visit::Visit;
 
 pub(super) fn endpoints() -> Vec<Endpoint> {
     vec![
-        get("/inbox", "listInbox", "Messages that came in, the newest first, without their parts", |v, p| {
-            Box::pin(inbox_list(v, p))
-        }),
-        get("/inbox/{id}", "getMessage", "One message with its parts and answers", |v, p| Box::pin(inbox_one(v, p))),
-        post("/inbox/{id}/retry", "retryMessage", "Take a dead message, or its dead parts, up again", |v, p, b| {
-            Box::pin(inbox_retry(v, p, b))
-        }),
+        get("/inbox", "listInbox", "Messages that came in, the newest first, without their parts", inbox_list),
+        get("/inbox/{id}", "getMessage", "One message with its parts and answers", inbox_one),
+        post("/inbox/{id}/retry", "retryMessage", "Take a dead message, or its dead parts, up again", inbox_retry),
         post(
             "/inbox/{id}/reroute",
             "rerouteMessage",
             "Give a message, or a part of it, to another butler",
-            |v, p, b| Box::pin(inbox_reroute(v, p, b)),
+            inbox_reroute,
         ),
-        get("/conversations", "listConversations", "Conversations, each by its last entry", |v, p| {
-            Box::pin(conversations(v, p))
-        }),
-        get("/conversations/search", "searchConversations", "What was said that has this text in it", |v, p| {
-            Box::pin(search(v, p))
-        }),
+        get("/conversations", "listConversations", "Conversations, each by its last entry", conversations),
+        get("/conversations/search", "searchConversations", "What was said that has this text in it", search),
         get(
             "/conversations/{id}",
             "getConversation",
             "What was said where this message or delivery belongs",
-            |v, p| Box::pin(conversation(v, p)),
+            conversation,
         ),
-        get("/deliveries", "listDeliveries", "What was sent, waits to be sent, or failed", |v, p| {
-            Box::pin(deliveries(v, p))
-        }),
-        get("/deliveries/{id}", "getDelivery", "One delivery with its tries", |v, p| Box::pin(delivery(v, p))),
-        get("/files/{handle}", "getDeliveredFile", "A file that went along with a delivery, as it is kept", |v, p| {
-            Box::pin(file(v, p))
-        }),
+        get("/deliveries", "listDeliveries", "What was sent, waits to be sent, or failed", deliveries),
+        get("/deliveries/{id}", "getDelivery", "One delivery with its tries", delivery),
+        get("/files/{handle}", "getDeliveredFile", "A file that went along with a delivery, as it is kept", file),
         post(
             "/deliveries/{id}/retry",
             "retryDelivery",
             "Send one once more that failed, is dead or unknown",
-            |v, p, b| Box::pin(delivery_retry(v, p, b)),
+            delivery_retry,
         ),
     ]
 }

@@ -20,17 +20,11 @@ const MOST_BACKFILLS: usize = 1000;
 
 pub(super) fn endpoints() -> Vec<Endpoint> {
     vec![
-        get("/people", "listPeople", "The identities under which the household knows people", |v, p| {
-            Box::pin(people(v, p))
-        }),
-        get("/people/{id}/conversation", "getConversationWith", "What was said to a person and by them", |v, p| {
-            Box::pin(with_contact(v, p))
-        }),
-        get("/connectors", "listConnectors", "What hands messages in, and how each is", |v, p| {
-            Box::pin(connectors(v, p))
-        }),
-        get("/backfills", "listBackfills", "Jobs that bring in messages of the past", |v, p| Box::pin(backfills(v, p))),
-        get("/rules", "listRules", "What becomes of a message before any model is asked", |v, p| Box::pin(rules(v, p))),
+        get("/people", "listPeople", "The identities under which the household knows people", people),
+        get("/people/{id}/conversation", "getConversationWith", "What was said to a person and by them", with_contact),
+        get("/connectors", "listConnectors", "What hands messages in, and how each is", connectors),
+        get("/backfills", "listBackfills", "Jobs that bring in messages of the past", backfills),
+        get("/rules", "listRules", "What becomes of a message before any model is asked", rules),
     ]
 }
 

@@ -17,15 +17,12 @@ use crate::visit::Visit;
 
 pub(super) fn endpoints() -> Vec<Endpoint> {
     vec![
-        get("/audit", "listCalls", "Calls of tools on record, the newest first", |v, p| Box::pin(audit(v, p))),
-        get("/undo", "listUndoable", "Calls that can be taken back, the newest first", |v, p| Box::pin(undo(v, p))),
-        get("/notes", "listNotes", "What the household told its owner, the newest first", |v, p| Box::pin(notes(v, p))),
-        get("/secrets", "listSecrets", "Names and times of the stored secrets; never a value", |v, p| {
-            Box::pin(secrets(v, p))
-        })
-        .needs(Need::Household),
-        get("/tokens", "listTokens", "The live tokens, without their secret part", |v, p| Box::pin(tokens(v, p)))
+        get("/audit", "listCalls", "Calls of tools on record, the newest first", audit),
+        get("/undo", "listUndoable", "Calls that can be taken back, the newest first", undo),
+        get("/notes", "listNotes", "What the household told its owner, the newest first", notes),
+        get("/secrets", "listSecrets", "Names and times of the stored secrets; never a value", secrets)
             .needs(Need::Household),
+        get("/tokens", "listTokens", "The live tokens, without their secret part", tokens).needs(Need::Household),
     ]
 }
 

@@ -24,34 +24,17 @@ const MOST_MARKS: usize = 100;
 
 pub(super) fn endpoints() -> Vec<Endpoint> {
     vec![
-        get("/schedules", "listSchedules", "Schedules, each with its last run", |v, p| Box::pin(list(v, p))),
-        get("/schedules/running", "listRunning", "The runs at work and those that wait", |v, p| {
-            Box::pin(running(v, p))
-        }),
-        get("/schedules/calendar", "getCalendar", "What ran, what was missed and what comes", |v, p| {
-            Box::pin(calendar(v, p))
-        }),
-        get("/calendar/events", "listEvents", "What is in the calendars from one moment to another", |v, p| {
-            Box::pin(events(v, p))
-        }),
-        get("/schedules/{id}", "getSchedule", "One schedule with its last run", |v, p| Box::pin(one(v, p))),
-        get("/schedules/{id}/runs", "listRuns", "The runs of a schedule, the newest first", |v, p| {
-            Box::pin(runs(v, p))
-        }),
-        post(
-            "/schedules/{id}/run",
-            "runSchedule",
-            "Run a schedule once, now; answered before the run has begun",
-            |v, p, b| Box::pin(run(v, p, b)),
-        )
-        .needs(Need::Work)
-        .begins(),
-        post("/schedules/{id}/pause", "pauseSchedule", "Pause a schedule", |v, p, b| Box::pin(pause(v, p, b)))
-            .needs(Need::Work),
-        post("/schedules/{id}/resume", "resumeSchedule", "Let a paused schedule go on", |v, p, b| {
-            Box::pin(resume(v, p, b))
-        })
-        .needs(Need::Work),
+        get("/schedules", "listSchedules", "Schedules, each with its last run", list),
+        get("/schedules/running", "listRunning", "The runs at work and those that wait", running),
+        get("/schedules/calendar", "getCalendar", "What ran, what was missed and what comes", calendar),
+        get("/calendar/events", "listEvents", "What is in the calendars from one moment to another", events),
+        get("/schedules/{id}", "getSchedule", "One schedule with its last run", one),
+        get("/schedules/{id}/runs", "listRuns", "The runs of a schedule, the newest first", runs),
+        post("/schedules/{id}/run", "runSchedule", "Run a schedule once, now; answered before the run has begun", run)
+            .needs(Need::Work)
+            .begins(),
+        post("/schedules/{id}/pause", "pauseSchedule", "Pause a schedule", pause).needs(Need::Work),
+        post("/schedules/{id}/resume", "resumeSchedule", "Let a paused schedule go on", resume).needs(Need::Work),
     ]
 }
 

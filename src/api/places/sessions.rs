@@ -14,19 +14,15 @@ use crate::visit::Visit;
 
 pub(super) fn endpoints() -> Vec<Endpoint> {
     vec![
-        get("/sessions", "listSessions", "Sessions, the newest first", |v, p| Box::pin(list(v, p))),
-        get("/sessions/{id}", "getSession", "One session with its tool calls", |v, p| Box::pin(one(v, p))),
-        get("/sessions/{id}/events", "listSessionEvents", "What happened in a session, in order", |v, p| {
-            Box::pin(events(v, p))
-        }),
-        post("/sessions/{id}/cancel", "cancelSession", "Cancel a session that waits or runs", |v, p, b| {
-            Box::pin(cancel(v, p, b))
-        }),
+        get("/sessions", "listSessions", "Sessions, the newest first", list),
+        get("/sessions/{id}", "getSession", "One session with its tool calls", one),
+        get("/sessions/{id}/events", "listSessionEvents", "What happened in a session, in order", events),
+        post("/sessions/{id}/cancel", "cancelSession", "Cancel a session that waits or runs", cancel),
         get(
             "/timeline/{id}",
             "getTimeline",
             "All that is on record of a session, request, trace or schedule",
-            |v, p| Box::pin(timeline(v, p)),
+            timeline,
         ),
     ]
 }
