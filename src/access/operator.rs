@@ -13,7 +13,7 @@ use super::grant::{Grant, GrantScope, Holder};
 use super::sql::{self, TokenRow};
 use super::token::{Token, TokenBook};
 use base::{ButlerName, TenantId};
-use store::{Database, StoreError};
+use store::{AsRows, Database, StoreError};
 
 /// Why a token can't be made or revoked.
 #[derive(Debug, thiserror::Error)]
@@ -145,8 +145,7 @@ impl OperatorTokens {
     /// The live tokens, newest first.
     pub async fn list(&self) -> Result<Vec<TokenInfo>, TokenError> {
         let mut lease = self.db.shared(&TenantId::owner()).await?;
-        let rows = lease.query(sql::TOLD_TOKENS, &[]).await.map_err(StoreError::query("listing tokens"))?;
-        Ok(rows.iter().map(TokenInfo::from).collect())
+        Ok(lease.query(sql::TOLD_TOKENS, &[]).await.typed().map_err(StoreError::query("listing tokens"))?)
     }
 
     /// Ends a token at once.

@@ -10,7 +10,7 @@ use base::{Label, TenantId};
 use inbox::{End, HandedWork, Route, Settlement, Withdrawn};
 use modules::memory::notices as memory_notices;
 use outbox::{NoticeSources, OutFile};
-use store::{Aged, Claim, Lease, Params, StoreError, Tx};
+use store::{Aged, AsRows, Claim, Lease, Params, StoreError, Tx};
 use tools::{ToolCall, ToolError};
 
 /// What was handed to a butler and what it asked, once it is dealt with.
@@ -215,8 +215,7 @@ store::row! {
 
 /// How a question stands.
 pub(super) async fn standing_of(call: &ToolCall, id: Uuid) -> Result<Option<AskStanding>, ToolError> {
-    let rows = call.query("SELECT state, answer FROM asks WHERE id = $1", &[&id]).await?;
-    Ok(rows.first().map(AskStanding::from))
+    call.query("SELECT state, answer FROM asks WHERE id = $1", &[&id]).await.first_typed()
 }
 
 store::row! {
@@ -336,6 +335,5 @@ pub async fn waiting_routes(
            AND n.available_at <= clock_timestamp() AND n.id <> ALL($1)
          ORDER BY array_position(ARRAY['owner', 'system', 'known', 'stranger'], n.trust), n.seq LIMIT $2"
     );
-    let rows = lease.query(&sql, &[&in_hand, &most]).await.map_err(StoreError::query("looking at the route inbox"))?;
-    Ok(rows.iter().map(WaitingRoute::from).collect())
+    lease.query(&sql, &[&in_hand, &most]).await.typed().map_err(StoreError::query("looking at the route inbox"))
 }

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::Stretch;
 use super::lane::Lane;
 use base::{Audience, RequestId, TenantId, Trust};
-use store::{Aged, Lease, StoreError, Tx};
+use store::{Aged, AsRows, Lease, StoreError, Tx};
 
 /// What was said long ago. Who it concerned goes with it.
 pub const OLD: &[Aged] = &[Aged { table: "conversation", old: "said_at < $1" }];
@@ -113,8 +113,7 @@ pub(super) async fn after(
         "SELECT c.id AS place, {COLUMNS} FROM shared.conversation c WHERE c.tenant_id = $1 AND c.id > $2
          ORDER BY c.id LIMIT $3"
     );
-    let rows = lease.read(&sql, &[&tenant.as_str(), &place, &most]).await.map_err(failed())?;
-    Ok(rows.iter().map(Placed::from).collect())
+    lease.read(&sql, &[&tenant.as_str(), &place, &most]).await.typed().map_err(failed())
 }
 
 /// What stands behind `place` of what concerns the butler whose role the lease has. The entries are named before they
@@ -157,8 +156,7 @@ pub(super) async fn before(
                                                 WHERE m.entry = $3 AND m.direction = 'in'))
          ORDER BY c.said_at DESC, c.seq DESC LIMIT $5"
     );
-    let rows = lease.read(&sql, &[&tenant.as_str(), &lane.0, &request.0, &since, &most]).await.map_err(failed())?;
-    Ok(rows.iter().map(Entry::from).collect())
+    lease.read(&sql, &[&tenant.as_str(), &lane.0, &request.0, &since, &most]).await.typed().map_err(failed())
 }
 
 /// What there is behind a place, for a butler or for whoever reads all, without what the daemon itself
@@ -242,8 +240,7 @@ pub(super) async fn answers(lease: &mut Lease, tenant: &TenantId, request: Uuid)
          WHERE c.tenant_id = $1 AND c.request_id = $2 AND c.direction = 'out' AND c.reply_seq IS NOT NULL
          ORDER BY c.reply_seq"
     );
-    let rows = lease.read(&sql, &[&tenant.as_str(), &request]).await.map_err(failed())?;
-    Ok(rows.iter().map(Entry::from).collect())
+    lease.read(&sql, &[&tenant.as_str(), &request]).await.typed().map_err(failed())
 }
 
 /// What these messages say.
@@ -300,8 +297,7 @@ pub(super) async fn last_of_lanes(
                            WHERE n.tenant_id = $1 AND n.lane = c.lane AND n.seq > c.seq)
          ORDER BY c.seq DESC LIMIT $4"
     );
-    let rows = lease.read(&sql, &[&tenant.as_str(), &window.low, &window.before, &most]).await.map_err(failed())?;
-    Ok(rows.iter().map(PageEntry::from).collect())
+    lease.read(&sql, &[&tenant.as_str(), &window.low, &window.before, &most]).await.typed().map_err(failed())
 }
 
 /// What in this window says this, the newest first. `like` is a pattern of `ILIKE`.
@@ -320,8 +316,7 @@ pub(super) async fn saying(
     );
     let params: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
         [&tenant.as_str(), &window.low, &window.before, &like, &most];
-    let rows = lease.read(&sql, &params).await.map_err(failed())?;
-    Ok(rows.iter().map(PageEntry::from).collect())
+    lease.read(&sql, &params).await.typed().map_err(failed())
 }
 
 /// The conversation that an entry belongs to.
@@ -343,8 +338,7 @@ pub(super) async fn of_lane(
         "SELECT c.seq, {COLUMNS} FROM shared.conversation c
          WHERE c.tenant_id = $1 AND c.lane = $2 AND c.seq < $3 ORDER BY c.seq DESC LIMIT $4"
     );
-    let rows = lease.read(&sql, &[&tenant.as_str(), &lane.0, &before, &most]).await.map_err(failed())?;
-    Ok(rows.iter().map(PageEntry::from).collect())
+    lease.read(&sql, &[&tenant.as_str(), &lane.0, &before, &most]).await.typed().map_err(failed())
 }
 
 /// What was said to a contact, or by one, on all channels before `before`, the newest first.
@@ -359,6 +353,5 @@ pub(super) async fn of_contact(
         "SELECT c.seq, {COLUMNS} FROM shared.conversation c
          WHERE c.tenant_id = $1 AND c.contact_id = $2 AND c.seq < $3 ORDER BY c.seq DESC LIMIT $4"
     );
-    let rows = lease.read(&sql, &[&tenant.as_str(), &contact, &before, &most]).await.map_err(failed())?;
-    Ok(rows.iter().map(PageEntry::from).collect())
+    lease.read(&sql, &[&tenant.as_str(), &contact, &before, &most]).await.typed().map_err(failed())
 }

@@ -15,7 +15,7 @@ use super::sql::segments::{self, PartRow};
 use super::sql::shown::{self, MessageRow};
 use super::types::Tier;
 use base::{IdBeginning, TenantId};
-use store::{Lease, StoreError};
+use store::{AsRows, Lease, StoreError};
 
 /// One message with its parts and answers.
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
@@ -57,8 +57,7 @@ impl Inbox {
     /// The ids of messages that begin so.
     pub async fn ids(&self, tenant: &TenantId, beginning: &IdBeginning, most: i64) -> Result<Vec<Uuid>, StoreError> {
         let sql = shown::ids(self.schema());
-        let rows = self.db().shared(tenant).await?.beginning(&sql, tenant, beginning, most).await?;
-        Ok(rows.iter().map(|row| row.get("id")).collect())
+        self.db().shared(tenant).await?.beginning(&sql, tenant, beginning, most).await.column("id")
     }
 
     /// The newest messages, at most `limit`, without their parts; of one state, if that is named; those that came before

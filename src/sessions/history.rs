@@ -10,7 +10,7 @@ use super::sql::{self, EventRow, PromptRow, SessionEnd};
 use super::tools::show;
 use super::types::{EventKind, SessionEvent, SessionResult, SessionState};
 use base::{IdBeginning, RequestContext, SessionId};
-use store::{Lease, StoreError};
+use store::{AsRows, Lease, StoreError};
 use tools::sql::audited::AuditedCall;
 use tools::sql::calls;
 
@@ -134,7 +134,7 @@ impl Spawner {
         let (first, last) = beginning.range();
         let mut lease = self.store().lease(ctx).await?;
         let rows = lease.read(if traced { sql::TRACED_IDS } else { sql::IDS }, &[&first, &last, &most]).await;
-        Ok(rows.map_err(StoreError::query("looking for an id"))?.iter().map(|row| row.get("id")).collect())
+        rows.column("id").map_err(StoreError::query("looking for an id"))
     }
 
     /// What this butler has of these traces, and of the request `id` itself.

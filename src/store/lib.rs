@@ -30,5 +30,6 @@ pub use queue::{
     Statements, Verdict, lease_seconds, renew_every,
 };
 pub use roles::derive;
+pub use row::AsRows;
 pub use sql::{Aged, NODES, TableUsage, in_parts, note_sizes, places_in, places_of, places_with, table_usage};
 pub use tls::connector;

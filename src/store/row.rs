@@ -1,5 +1,32 @@
 //! Rows as structs: a field stands for the column of its name.
 
+use tokio_postgres::Row;
+use tokio_postgres::types::FromSql;
+
+/// What a statement gave, read as what its rows are. It panics as `Row::get` does.
+pub trait AsRows<E> {
+    /// All of them, as structs that [`row!`](crate::row) declares.
+    fn typed<T: for<'a> From<&'a Row>>(self) -> Result<Vec<T>, E>;
+    /// The first of them, if there is one.
+    fn first_typed<T: for<'a> From<&'a Row>>(self) -> Result<Option<T>, E>;
+    /// One column of all.
+    fn column<T: for<'a> FromSql<'a>>(self, name: &str) -> Result<Vec<T>, E>;
+}
+
+impl<E> AsRows<E> for Result<Vec<Row>, E> {
+    fn typed<T: for<'a> From<&'a Row>>(self) -> Result<Vec<T>, E> {
+        self.map(|rows| rows.iter().map(T::from).collect())
+    }
+
+    fn first_typed<T: for<'a> From<&'a Row>>(self) -> Result<Option<T>, E> {
+        self.map(|rows| rows.first().map(T::from))
+    }
+
+    fn column<T: for<'a> FromSql<'a>>(self, name: &str) -> Result<Vec<T>, E> {
+        self.map(|rows| rows.iter().map(|row| row.get(name)).collect())
+    }
+}
+
 /// Declares a struct and how it is read from a row: each field is the column of its name, or what is made of the row.
 /// It panics, as `Row::get` does, where the statement has no such column or one of another type, which a test of the
 /// statement sees.

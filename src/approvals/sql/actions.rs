@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::failed;
 use crate::types::{Action, Cause, Filter, RiskTier, Status};
 use base::{TenantId, Trust};
-use store::{Lease, StoreError, Tx};
+use store::{AsRows, Lease, StoreError, Tx};
 
 /// What [`action`] reads.
 pub(super) const COLUMNS: &str = "id, butler, session_id, tool_name, args_shown, args_sha256, agent_summary, why, cause,
@@ -114,8 +114,7 @@ store::row! {
 pub(crate) async fn expire(tx: &mut Tx<'_>, butler: &str, now: Timestamp) -> Result<Vec<ExpiredRow>, StoreError> {
     let sql = "UPDATE shared.pending_actions SET status = 'expired'
                WHERE butler = $1 AND status = 'pending' AND expires_at <= $2 RETURNING id, tenant_id";
-    let rows = tx.query(sql, &[&butler, &now]).await.map_err(failed())?;
-    Ok(rows.iter().map(ExpiredRow::from).collect())
+    tx.query(sql, &[&butler, &now]).await.typed().map_err(failed())
 }
 
 /// How many calls of a butler wait.
@@ -134,8 +133,7 @@ pub(crate) async fn count_waiting(
 /// One call.
 pub(crate) async fn one(lease: &mut Lease, tenant: &TenantId, id: Uuid) -> Result<Option<Action>, StoreError> {
     let sql = format!("SELECT {COLUMNS} FROM shared.pending_actions WHERE id = $1 AND tenant_id = $2");
-    let rows = lease.read(&sql, &[&id, &tenant.as_str()]).await.map_err(failed())?;
-    Ok(rows.first().map(Action::from))
+    lease.read(&sql, &[&id, &tenant.as_str()]).await.first_typed().map_err(failed())
 }
 
 /// Whether a call of one of these sessions waits or waited.
@@ -169,8 +167,7 @@ pub(crate) async fn list(
     let Filter { butler, tool_name, rule, since, before, sessions, .. } = filter;
     let params: store::Params<'_> =
         &[&tenant.as_str(), butler, &status, tool_name, rule, since, &limit, before, sessions];
-    let rows = lease.read(&sql, params).await.map_err(failed())?;
-    Ok(rows.iter().map(Action::from).collect())
+    lease.read(&sql, params).await.typed().map_err(failed())
 }
 
 store::row! {

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::failed;
 use crate::types::Status;
 use base::Label;
-use store::{Also, Claim, Lease, QueueTable, StoreError, Tx};
+use store::{Also, AsRows, Claim, Lease, QueueTable, StoreError, Tx};
 
 store::row! {
     /// A call that was let through.
@@ -33,8 +33,7 @@ pub(crate) async fn claim(
 ) -> Result<Option<ApprovedRow>, StoreError> {
     let columns = "q.id, q.tenant_id, q.session_id, q.tool_name, q.tool_args, q.args_sha256, q.request, q.cause, \
                    q.recipient";
-    let rows = table.claim(lease, claim, (1, in_hand), Also::default(), columns).await.map_err(failed())?;
-    Ok(rows.first().map(ApprovedRow::from))
+    table.claim(lease, claim, (1, in_hand), Also::default(), columns).await.first_typed().map_err(failed())
 }
 
 /// How a call ended, as its row has it.

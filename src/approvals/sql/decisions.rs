@@ -7,7 +7,7 @@ use super::actions::COLUMNS;
 use super::failed_to;
 use crate::types::{Action, Status};
 use base::TenantId;
-use store::{StoreError, Tx};
+use store::{AsRows, StoreError, Tx};
 
 fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
     failed_to("deciding on what waits")
@@ -26,8 +26,7 @@ pub(crate) async fn waiting(
          WHERE tenant_id = $1 AND (id = $2 OR proposal = $3) AND status = 'pending' AND expires_at > $4
          ORDER BY seq FOR UPDATE"
     );
-    let rows = tx.query(&sql, &[&tenant.as_str(), &id, &proposal, &now]).await.map_err(failed())?;
-    Ok(rows.iter().map(Action::from).collect())
+    tx.query(&sql, &[&tenant.as_str(), &id, &proposal, &now]).await.typed().map_err(failed())
 }
 
 /// A decision on one that waits, as its row has it.
@@ -71,6 +70,5 @@ pub(crate) async fn pages_shown(
 ) -> Result<Vec<i32>, StoreError> {
     let sql = "SELECT page FROM shared.approval_pages
                WHERE tenant_id = $1 AND action_id = $2 AND decider = $3 AND shown_sha256 = $4";
-    let rows = tx.query(sql, &[&tenant.as_str(), &action, &decider, &sha256]).await.map_err(failed())?;
-    Ok(rows.iter().map(|row| row.get("page")).collect())
+    tx.query(sql, &[&tenant.as_str(), &action, &decider, &sha256]).await.column("page").map_err(failed())
 }

@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::failed;
 use crate::types::Event;
 use base::TenantId;
-use store::{Lease, StoreError, Tx};
+use store::{AsRows, Lease, StoreError, Tx};
 
 /// Something that happened.
 pub(crate) struct NewEvent<'a> {
@@ -31,6 +31,5 @@ pub(crate) async fn note(tx: &mut Tx<'_>, tenant: &TenantId, event: &NewEvent<'_
 pub(crate) async fn events_of(lease: &mut Lease, tenant: &TenantId, action: Uuid) -> Result<Vec<Event>, StoreError> {
     let sql = "SELECT event_type, actor, reason, event_metadata, occurred_at FROM shared.approval_events
                WHERE action_id = $1 AND tenant_id = $2 ORDER BY event_id";
-    let rows = lease.read(sql, &[&action, &tenant.as_str()]).await.map_err(failed())?;
-    Ok(rows.iter().map(Event::from).collect())
+    lease.read(sql, &[&action, &tenant.as_str()]).await.typed().map_err(failed())
 }

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::failed;
 use crate::rules::Rule;
 use base::TenantId;
-use store::{Lease, StoreError, Tx};
+use store::{AsRows, Lease, StoreError, Tx};
 
 const COLUMNS: &str =
     "id, butler, tool_name, arg_constraints, description, created_from, created_by, created_at, expires_at,
@@ -76,15 +76,13 @@ pub(crate) async fn rules(
          WHERE tenant_id = $1 AND ($2::text IS NULL OR butler = $2) AND ($3::text IS NULL OR tool_name = $3)
            AND (active OR NOT $4) ORDER BY created_at DESC, id"
     );
-    let rows = lease.read(&sql, &[&tenant.as_str(), &butler, &tool, &active_only]).await.map_err(failed())?;
-    Ok(rows.iter().map(Rule::from).collect())
+    lease.read(&sql, &[&tenant.as_str(), &butler, &tool, &active_only]).await.typed().map_err(failed())
 }
 
 /// One rule.
 pub(crate) async fn one_rule(lease: &mut Lease, tenant: &TenantId, id: Uuid) -> Result<Option<Rule>, StoreError> {
     let sql = format!("SELECT {COLUMNS} FROM shared.approval_rules WHERE tenant_id = $1 AND id = $2");
-    let rows = lease.read(&sql, &[&tenant.as_str(), &id]).await.map_err(failed())?;
-    Ok(rows.first().map(Rule::from))
+    lease.read(&sql, &[&tenant.as_str(), &id]).await.first_typed().map_err(failed())
 }
 
 /// Ends a rule. `false`: it does not stand.

@@ -19,7 +19,7 @@ use inbox::{Answer, Candidate, End, Inbox, Lane, LiveKind, OwnersHand, RETRY, Ro
 use sessions::sql::Work;
 use sessions::{Remedy, SessionOptions, SessionResult, SessionState, Spawner, Trigger, TriggerError, wait_for};
 use store::{
-    Also, Claim, Claimed, Database, Handler, Lease, Left, Queue, QueueOptions, QueueTable, RunningQueue, Store,
+    Also, AsRows, Claim, Claimed, Database, Handler, Lease, Left, Queue, QueueOptions, QueueTable, RunningQueue, Store,
     StoreError, Verdict,
 };
 
@@ -275,8 +275,7 @@ impl Worker {
     async fn claim_row(&self, lease: &mut Lease, claim: Uuid, row: Uuid) -> Result<Option<Accepted>, StoreError> {
         let columns = "q.id, q.tenant_id, q.attempts, q.trust, q.route, q.request_id, q.kind";
         let also = Also { sql: "AND n.id = $6", params: &[&row] };
-        let rows = self.table.claim(lease, (claim, self.node()), (1, &[]), also, columns).await.map_err(failed())?;
-        Ok(rows.first().map(Accepted::from))
+        self.table.claim(lease, (claim, self.node()), (1, &[]), also, columns).await.first_typed().map_err(failed())
     }
 
     /// What the person is told by the house, if nobody else tells them. `words` become what may be told.

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use uuid::Uuid;
 
+use store::AsRows;
 use tools::{ToolCall, ToolError};
 
 store::row! {
@@ -67,8 +68,7 @@ pub async fn create(call: &ToolCall, new: NewJob<'_>) -> Result<Option<JobRow>, 
          VALUES ($1, $2, $3, $4, $5::text::date, $6::text::date, $7::bigint::int, $8::bigint::int) RETURNING {COLUMNS}"
     );
     let NewJob { connector: Connector { kind, endpoint }, categories, from, to, rate, cap } = new;
-    let rows = call.effect(&sql, &[&Uuid::now_v7(), &kind, &endpoint, &categories, &from, &to, &rate, &cap]).await?;
-    Ok(rows.first().map(JobRow::from))
+    call.effect(&sql, &[&Uuid::now_v7(), &kind, &endpoint, &categories, &from, &to, &rate, &cap]).await.first_typed()
 }
 
 /// Takes up the connector's next job as the call's effect.
@@ -117,8 +117,7 @@ pub async fn report(call: &ToolCall, progress: Progress<'_>) -> Result<Option<Jo
     );
     let Progress { id, connector: Connector { kind, endpoint }, done, skipped, cents, cursor, status, error } =
         progress;
-    let rows = call.effect(&sql, &[&id, &kind, &endpoint, &done, &skipped, &cents, &cursor, &status, &error]).await?;
-    Ok(rows.first().map(JobRow::from))
+    call.effect(&sql, &[&id, &kind, &endpoint, &done, &skipped, &cents, &cursor, &status, &error]).await.first_typed()
 }
 
 /// Changes a job's status as the call's effect, if it is one of `from`. `None`: it is not.
@@ -149,8 +148,7 @@ pub async fn list(
            AND ($3::text IS NULL OR status = $3)
          ORDER BY created_at DESC, id DESC LIMIT $4"
     );
-    let rows = call.query(&sql, &[&connector.kind, &connector.endpoint, &status, &limit]).await?;
-    Ok(rows.iter().map(JobRow::from).collect())
+    call.query(&sql, &[&connector.kind, &connector.endpoint, &status, &limit]).await.typed()
 }
 
 /// Whether a connector was ever heard of, or ever had a job.

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use uuid::Uuid;
 
-use store::{Lease, StoreError};
+use store::{AsRows, Lease, StoreError};
 use tools::{ToolCall, ToolError};
 
 store::row! {
@@ -25,8 +25,7 @@ pub async fn known(lease: &mut Lease, channels: &[&str], identities: &[String]) 
                FROM unnest($1::text[], $2::text[]) AS asked(channel, identity)
                JOIN shared.contact_identities i USING (channel, identity)
                JOIN shared.contacts c ON c.id = i.contact_id";
-    let rows = lease.read(sql, &[&channels, &identities]).await.map_err(StoreError::query("looking up senders"))?;
-    Ok(rows.iter().map(KnownRow::from).collect())
+    lease.read(sql, &[&channels, &identities]).await.typed().map_err(StoreError::query("looking up senders"))
 }
 
 store::row! {

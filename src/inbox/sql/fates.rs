@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use crate::types::{Fate, Origin, Stage};
 use base::TenantId;
-use store::{Lease, StoreError};
+use store::{AsRows, Lease, StoreError};
 
 store::row! {
     struct FateRow {
@@ -44,8 +44,7 @@ pub async fn open(lease: &mut Lease, schema: &str, tenant: &TenantId, channel: &
          WHERE tenant_id = $1 AND channel = $2 AND state IN ('accepted', 'processing') ORDER BY seq DESC LIMIT 1000"
     );
     let rows = lease.read(&sql, &[&tenant.as_str(), &channel]).await;
-    let rows = rows.map_err(StoreError::query("reading what is not done"))?;
-    Ok(rows.iter().map(|row| row.get("request_id")).collect())
+    rows.column("request_id").map_err(StoreError::query("reading what is not done"))
 }
 
 /// How far these messages have come.

@@ -4,7 +4,7 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use store::{Lease, StoreError};
+use store::{AsRows, Lease, StoreError};
 use tools::{ToolCall, ToolError};
 
 store::row! {
@@ -39,7 +39,7 @@ pub async fn recent(
                    ORDER BY received_at DESC LIMIT $5) m
                GROUP BY 1, 2";
     let rows = lease.read(sql, &[&channels, &names, &hour, &day, &most]).await;
-    Ok(rows.map_err(StoreError::query("counting what strangers have sent"))?.iter().map(Recent::from).collect())
+    rows.typed().map_err(StoreError::query("counting what strangers have sent"))
 }
 
 /// A message that a limit refused.

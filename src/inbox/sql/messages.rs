@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::queue::message_inbox;
 use base::TenantId;
-use store::{Also, Lease, Params, QueueTable, StoreError, Tx};
+use store::{Also, AsRows, Lease, Params, QueueTable, StoreError, Tx};
 
 const UNCLAIMED: &str = "claim_id = NULL, claimed_by = NULL, lease_until = NULL";
 
@@ -32,8 +32,7 @@ store::row! {
 /// The messages on record under these keys.
 pub async fn on_record(lease: &mut Lease, keys: &[&str]) -> Result<Vec<OnRecord>, StoreError> {
     let sql = "SELECT dedupe_key, request_id, received_at FROM message_inbox WHERE dedupe_key = ANY($1)";
-    let rows = lease.read(sql, &[&keys]).await.map_err(StoreError::query("looking for the same message"))?;
-    Ok(rows.iter().map(OnRecord::from).collect())
+    lease.read(sql, &[&keys]).await.typed().map_err(StoreError::query("looking for the same message"))
 }
 
 const INSERT: &str = "INSERT INTO message_inbox
@@ -84,8 +83,7 @@ pub async fn behind(
         "SELECT request_id, tenant_id, lane, tier, trust, channel, sender, seq FROM \"{schema}\".message_inbox
          WHERE tenant_id = $1 AND lane = $2 AND seq > $3 AND state = 'accepted' ORDER BY seq LIMIT 8"
     );
-    let rows = lease.read(&sql, &[&tenant.as_str(), &lane, &seq]).await.map_err(failed())?;
-    Ok(rows.iter().map(Waiting::from).collect())
+    lease.read(&sql, &[&tenant.as_str(), &lane, &seq]).await.typed().map_err(failed())
 }
 
 /// The first messages of their lanes that may be dealt with now and are none of the known ones, at most so many; the
@@ -106,8 +104,7 @@ pub async fn first_of_lanes(
                              AND e.state IN ('accepted', 'processing'))
          ORDER BY array_position(ARRAY['owner', 'system', 'known', 'stranger'], m.trust), m.tier, m.seq LIMIT $1"
     );
-    let rows = lease.query(&sql, &[&most, &known, &own]).await.map_err(looking())?;
-    Ok(rows.iter().map(Waiting::from).collect())
+    lease.query(&sql, &[&most, &known, &own]).await.typed().map_err(looking())
 }
 
 /// How many messages are not done.
@@ -170,7 +167,7 @@ pub async fn claim(
                    q.thread";
     let also = Also { sql: &sql, params: &[&request] };
     let rows = table.claim(lease, claim, (1, &[]), also, columns).await;
-    Ok(rows.map_err(StoreError::query("claiming a message"))?.first().map(ClaimedRow::from))
+    rows.first_typed().map_err(StoreError::query("claiming a message"))
 }
 
 /// Notes under a claim that the message's parts are known. `false`: the claim does not hold any more.

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use crate::settlement::Answer;
 use base::{RequestId, TenantId};
-use store::{Lease, StoreError, Tx};
+use store::{AsRows, Lease, StoreError, Tx};
 
 /// Writes what the person is told, unless the butler answered itself. A failure is told even after an answer.
 pub async fn add(
@@ -60,8 +60,7 @@ impl ReplyRow {
 pub async fn of(lease: &mut Lease, tenant: &TenantId, request: Uuid) -> Result<Vec<ReplyRow>, StoreError> {
     let sql = "SELECT seq, butler, kind, message, emoji, auto, at, session_id, segment_id FROM shared.replies
                WHERE tenant_id = $1 AND request_id = $2 ORDER BY seq";
-    let rows = lease.read(sql, &[&tenant.as_str(), &request]).await;
-    Ok(rows.map_err(StoreError::query("reading the inbox"))?.iter().map(ReplyRow::from).collect())
+    lease.read(sql, &[&tenant.as_str(), &request]).await.typed().map_err(StoreError::query("reading the inbox"))
 }
 
 store::row! {
@@ -90,8 +89,7 @@ pub async fn on_their_way(
                FROM shared.replies
                WHERE tenant_id = $1 AND lane = $2 AND at > $3 AND seq <> ALL($4) ORDER BY at DESC LIMIT $5";
     let rows = lease.read(sql, &[&tenant.as_str(), &lane, &since, &delivered, &most]).await;
-    let rows = rows.map_err(StoreError::query("reading answers that are on their way"))?;
-    Ok(rows.iter().map(Spoken::from).collect())
+    rows.typed().map_err(StoreError::query("reading answers that are on their way"))
 }
 
 /// Whether a part of a message has an answer.

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::triage::Rule;
-use store::{Lease, StoreError};
+use store::{AsRows, Lease, StoreError};
 use tools::{ToolCall, ToolError};
 
 store::row! {
@@ -37,8 +37,7 @@ const STEP: i32 = 10;
 
 /// The rules of a tenant, in their order.
 pub async fn list(lease: &mut Lease) -> Result<Vec<RuleRow>, StoreError> {
-    let rows = lease.read(LIST, &[]).await.map_err(StoreError::query("reading the triage rules"))?;
-    Ok(rows.iter().map(RuleRow::from).collect())
+    lease.read(LIST, &[]).await.typed().map_err(StoreError::query("reading the triage rules"))
 }
 
 /// The rules, as a call shows them.
@@ -54,10 +53,9 @@ pub async fn add(call: &ToolCall, rule: &Rule, position: Option<i32>) -> Result<
          RETURNING {COLUMNS}"
     );
     let (kind, action) = (rule.kind.as_str(), rule.action.as_str());
-    let rows = call
-        .effect(&sql, &[&rule.id, &position, &kind, &rule.pattern, &action, &rule.butler, &rule.note, &STEP])
-        .await?;
-    Ok(rows.first().map(RuleRow::from))
+    call.effect(&sql, &[&rule.id, &position, &kind, &rule.pattern, &action, &rule.butler, &rule.note, &STEP])
+        .await
+        .first_typed()
 }
 
 /// Changes of a rule what is given, as the call's effect.

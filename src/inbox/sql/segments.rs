@@ -5,7 +5,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use base::TenantId;
-use store::{Lease, StoreError, Tx};
+use store::{AsRows, Lease, StoreError, Tx};
 use tools::{ToolCall, ToolError};
 
 fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
@@ -30,8 +30,7 @@ pub async fn before(lease: &mut Lease, schema: &str, request: Uuid) -> Result<Ve
          LEFT JOIN \"{schema}\".route_segments s ON s.request_id = m.request_id AND s.state = 'accepted'
          WHERE n.request_id = $1"
     );
-    let rows = lease.read(&sql, &[&request]).await.map_err(StoreError::query("looking at a message's lane"))?;
-    Ok(rows.iter().map(Unended::from).collect())
+    lease.read(&sql, &[&request]).await.typed().map_err(StoreError::query("looking at a message's lane"))
 }
 
 /// A part that is to be handed to a butler.
@@ -102,8 +101,7 @@ store::row! {
 pub async fn drafts(lease: &mut Lease, request: Uuid, session: Uuid) -> Result<Vec<DraftRow>, StoreError> {
     let sql = "SELECT butler, prompt, context FROM route_segments
                WHERE request_id = $1 AND session_id = $2 AND state = 'draft' ORDER BY n";
-    let rows = lease.read(sql, &[&request, &session]).await.map_err(StoreError::query("reading drafts"))?;
-    Ok(rows.iter().map(DraftRow::from).collect())
+    lease.read(sql, &[&request, &session]).await.typed().map_err(StoreError::query("reading drafts"))
 }
 
 /// Forgets the drafts of a message.
@@ -223,6 +221,5 @@ pub async fn shown(
         "SELECT {COLUMNS} FROM \"{schema}\".route_segments
          WHERE tenant_id = $1 AND request_id = $2 AND state <> 'draft' ORDER BY n"
     );
-    let rows = lease.read(&sql, &[&tenant.as_str(), &request]).await;
-    Ok(rows.map_err(StoreError::query("reading the inbox"))?.iter().map(PartRow::from).collect())
+    lease.read(&sql, &[&tenant.as_str(), &request]).await.typed().map_err(StoreError::query("reading the inbox"))
 }

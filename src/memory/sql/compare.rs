@@ -2,7 +2,7 @@
 
 use base::TenantId;
 use jiff::Timestamp;
-use store::{Database, StoreError};
+use store::{AsRows, Database, StoreError};
 use uuid::Uuid;
 
 use super::Rows;
@@ -53,8 +53,7 @@ pub async fn waiting(
     );
     let mut lease = db.shared(tenant).await?;
     let rows = lease.read(&sql, &[&tenant.as_str(), &after, &most]).await;
-    let rows = rows.map_err(StoreError::query("looking for facts to compare"))?;
-    Ok(rows.iter().map(ComparedFact::from).collect())
+    rows.typed().map_err(StoreError::query("looking for facts to compare"))
 }
 
 /// Those of these that are there.
@@ -69,8 +68,7 @@ pub async fn by_id(
     );
     let mut lease = db.shared(tenant).await?;
     let rows = lease.read(&sql, &[&tenant.as_str(), &ids]).await;
-    let rows = rows.map_err(StoreError::query("reading the facts to compare with"))?;
-    Ok(rows.iter().map(ComparedFact::from).collect())
+    rows.typed().map_err(StoreError::query("reading the facts to compare with"))
 }
 
 /// Notes that these were compared, or why they could not be. Returns how many are given up after `tries`.

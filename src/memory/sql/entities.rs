@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use serde_json::Value;
-use store::StoreError;
+use store::{AsRows, StoreError};
 use uuid::Uuid;
 
 use super::Rows;
@@ -72,8 +72,7 @@ store::row! {
 
 /// The names of all entities.
 pub async fn names(from: &mut dyn Rows) -> Result<Vec<Names>, StoreError> {
-    let rows = from.rows("SELECT id, kind, name, aliases, roles FROM shared.entity_names()", &[]).await?;
-    Ok(rows.iter().map(Names::from).collect())
+    from.rows("SELECT id, kind, name, aliases, roles FROM shared.entity_names()", &[]).await.typed()
 }
 
 store::row! {
@@ -86,8 +85,7 @@ store::row! {
 }
 
 pub async fn count_facts(from: &mut dyn Rows, entities: &[Uuid], words: &str) -> Result<Vec<FactCount>, StoreError> {
-    let rows = from.rows("SELECT entity, facts, hits FROM memory_facts_count($1, $2)", &[&entities, &words]).await?;
-    Ok(rows.iter().map(FactCount::from).collect())
+    from.rows("SELECT entity, facts, hits FROM memory_facts_count($1, $2)", &[&entities, &words]).await.typed()
 }
 
 store::row! {

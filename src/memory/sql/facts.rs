@@ -6,6 +6,7 @@ use uuid::Uuid;
 
 use super::Rows;
 use crate::write::WriteError;
+use store::AsRows;
 
 store::row! {
     /// A fact that another one is held against, or one more wording of it.
@@ -88,8 +89,7 @@ store::row! {
 }
 
 pub(crate) async fn about(tx: &mut dyn Rows, entity: Uuid) -> Result<Vec<FactAbout>, WriteError> {
-    let rows = tx.rows("SELECT * FROM memory_facts_about($1)", &[&entity]).await?;
-    Ok(rows.iter().map(FactAbout::from).collect())
+    Ok(tx.rows("SELECT * FROM memory_facts_about($1)", &[&entity]).await.typed()?)
 }
 
 /// Makes two entities one. Returns how many names the target got; none: the source does not stand for itself.

@@ -1,7 +1,7 @@
 //! What is known already of what episodes speak of.
 
 use base::TenantId;
-use store::{Lease, Params, StoreError};
+use store::{AsRows, Lease, Params, StoreError};
 use uuid::Uuid;
 
 store::row! {
@@ -61,8 +61,7 @@ impl Believed<'_> {
             self.schema
         );
         let params: Params<'_> = &[&self.tenant.as_str(), &self.trusts, &self.scopes, &subjects];
-        let rows = lease.read(&sql, params).await.map_err(failed)?;
-        Ok(rows.iter().map(KnownFact::from).collect())
+        lease.read(&sql, params).await.typed().map_err(failed)
     }
 
     /// Rules with their texts, the newest first.

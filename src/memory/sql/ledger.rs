@@ -2,7 +2,7 @@
 
 use memory_index::Kind;
 use serde_json::Value;
-use store::{Lease, StoreError};
+use store::{AsRows, Lease, StoreError};
 use uuid::Uuid;
 
 use super::Rows;
@@ -10,8 +10,7 @@ use super::Rows;
 /// Which of these stand there unpurged.
 pub(crate) async fn come_back(lease: &mut Lease, kind: Kind, ids: &[Uuid]) -> Result<Vec<Uuid>, StoreError> {
     let sql = format!("SELECT id FROM memory_{}s WHERE id = ANY($1) AND purged_at IS NULL", kind.as_str());
-    let rows = lease.read(&sql, &[&ids]).await.map_err(StoreError::query("looking for what was purged"))?;
-    Ok(rows.iter().map(|row| row.get("id")).collect())
+    lease.read(&sql, &[&ids]).await.column("id").map_err(StoreError::query("looking for what was purged"))
 }
 
 /// Purges one memory. Returns what is told of it; none: there is no such memory.

@@ -18,7 +18,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use memory_index::Kind;
 use serde_json::{Value, json};
-use store::{Lease, Params, StoreError, Tx};
+use store::{AsRows, Lease, Params, StoreError, Tx};
 use tokio_postgres::Row;
 use tools::{EffectTx, ToolCall, ToolError};
 use uuid::Uuid;
@@ -184,8 +184,7 @@ pub(crate) async fn rule_rivals(
     hash: &str,
     key: Option<&str>,
 ) -> Result<Vec<RuleRival>, WriteError> {
-    let rows = tx.rows("SELECT * FROM memory_rule_rivals($1, $2)", &[&hash, &key]).await?;
-    Ok(rows.iter().map(RuleRival::from).collect())
+    Ok(tx.rows("SELECT * FROM memory_rule_rivals($1, $2)", &[&hash, &key]).await.typed()?)
 }
 
 store::row! {
@@ -199,6 +198,5 @@ store::row! {
 
 /// Takes an event back; what is in the way of it otherwise.
 pub(crate) async fn undo(tx: &mut dyn Rows, event: Uuid, by: &Value) -> Result<Vec<Hindrance>, WriteError> {
-    let rows = tx.rows("SELECT memory_type, memory_id, why FROM memory_undo($1, $2)", &[&event, by]).await?;
-    Ok(rows.iter().map(Hindrance::from).collect())
+    Ok(tx.rows("SELECT memory_type, memory_id, why FROM memory_undo($1, $2)", &[&event, by]).await.typed()?)
 }

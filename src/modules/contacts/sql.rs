@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use uuid::Uuid;
 
-use store::{Lease, StoreError, Tx};
+use store::{AsRows, Lease, StoreError, Tx};
 
 /// A card with all that is compared with the house's people.
 pub(super) struct CardRow {
@@ -78,8 +78,7 @@ pub(super) async fn shown(lease: &mut Lease, butler: &str) -> Result<Vec<Value>,
                LEFT JOIN shared.contact_cards k ON k.tenant_id = s.tenant_id AND k.source = s.id
                LEFT JOIN shared.contact_links l ON l.tenant_id = k.tenant_id AND l.card = k.id
                WHERE s.tenant_id = shared.tenant() GROUP BY s.tenant_id, s.id ORDER BY s.name";
-    let rows = lease.query(sql, &[&butler]).await.map_err(failed("reading address books"))?;
-    Ok(rows.iter().map(|row| row.get("shown")).collect())
+    lease.query(sql, &[&butler]).await.column("shown").map_err(failed("reading address books"))
 }
 
 /// What people have to say, of one contact or all.
@@ -95,8 +94,7 @@ pub(super) async fn proposals(lease: &mut Lease, of: Option<Uuid>) -> Result<Vec
                WHERE p.tenant_id = shared.tenant() AND p.decided_at IS NULL
                  AND ($1::uuid IS NULL OR p.contact = $1 OR l.contact = $1)
                ORDER BY p.made_at, p.id LIMIT 200";
-    let rows = lease.query(sql, &[&of]).await.map_err(failed("reading proposals"))?;
-    Ok(rows.iter().map(|row| row.get("shown")).collect())
+    lease.query(sql, &[&of]).await.column("shown").map_err(failed("reading proposals"))
 }
 
 /// The contacts of a name, with what tells them apart.
@@ -104,8 +102,7 @@ pub(super) async fn of_name(lease: &mut Lease, name: &str) -> Result<Vec<Value>,
     // Whichever address book speaks of them.
     let sql = "SELECT shared.contact_face(n.contact_id) AS shown FROM shared.contacts_by_name($1, $2) n
                WHERE n.contact_id IS NOT NULL";
-    let rows = lease.query(sql, &[&name, &Uuid::nil()]).await.map_err(failed("looking for contacts"))?;
-    Ok(rows.iter().map(|row| row.get("shown")).collect())
+    lease.query(sql, &[&name, &Uuid::nil()]).await.column("shown").map_err(failed("looking for contacts"))
 }
 
 /// The cards of a contact.
@@ -116,8 +113,7 @@ pub(super) async fn cards_of(lease: &mut Lease, contact: Uuid) -> Result<Vec<Val
                JOIN shared.contact_cards k ON k.tenant_id = l.tenant_id AND k.id = l.card
                JOIN shared.contact_sources s ON s.tenant_id = k.tenant_id AND s.id = k.source
                WHERE l.tenant_id = shared.tenant() AND l.contact = $1 ORDER BY k.created_at, k.id";
-    let rows = lease.query(sql, &[&contact]).await.map_err(failed("reading a contact's cards"))?;
-    Ok(rows.iter().map(|row| row.get("shown")).collect())
+    lease.query(sql, &[&contact]).await.column("shown").map_err(failed("reading a contact's cards"))
 }
 
 store::row! {
@@ -150,8 +146,7 @@ pub(super) async fn conflicts(
                WHERE x.tenant_id = shared.tenant()
                  AND CASE WHEN $2::bigint IS NULL THEN x.taken IS NULL AND x.kind <> 'merged' ELSE x.id = $2 END
                ORDER BY x.id LIMIT 100";
-    let rows = lease.query(sql, &[&butler, &id]).await.map_err(failed("reading conflicts"))?;
-    Ok(rows.iter().map(ConflictRow::from).collect())
+    lease.query(sql, &[&butler, &id]).await.typed().map_err(failed("reading conflicts"))
 }
 
 /// A card's bytes.
@@ -178,8 +173,7 @@ pub(super) async fn due(lease: &mut Lease, source: Uuid, after: Uuid, most: i64)
                       OR l.state = 'apart' AND l.contact IS NULL
                       OR l.contact IS NOT NULL AND k.seen -> 'house' IS DISTINCT FROM shared.contact_face(l.contact))
                ORDER BY k.id LIMIT $3";
-    let rows = lease.query(sql, &[&source, &after, &most]).await.map_err(failed("looking for cards"))?;
-    Ok(rows.iter().map(|row| row.get("id")).collect())
+    lease.query(sql, &[&source, &after, &most]).await.column("id").map_err(failed("looking for cards"))
 }
 
 /// Nobody else changes who is who until the transaction ends.
@@ -388,8 +382,7 @@ pub(super) async fn pending(lease: &mut Lease, source: Uuid) -> Result<Vec<Uuid>
     let sql = "SELECT k.id FROM shared.contact_cards k WHERE k.tenant_id = shared.tenant() AND k.source = $1
                AND k.archived_at IS NULL AND (k.ours IS DISTINCT FROM k.base OR k.sent IS NOT NULL OR k.ours IS NULL)
                ORDER BY k.updated_at, k.id";
-    let rows = lease.query(sql, &[&source]).await.map_err(failed("reading cards"))?;
-    Ok(rows.iter().map(|row| row.get("id")).collect())
+    lease.query(sql, &[&source]).await.column("id").map_err(failed("reading cards"))
 }
 
 /// Writes a card as the sync has it. `false`: it has another revision than was read.

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use uuid::Uuid;
 
-use store::{Lease, StoreError};
+use store::{AsRows, Lease, StoreError};
 use tools::{EffectTx, ToolError};
 
 /// Whether this butler keeps a register of contacts.
@@ -16,8 +16,7 @@ pub(super) async fn is_kept(lease: &mut Lease) -> Result<bool, StoreError> {
 
 /// The card of one contact, or those of all that are listed.
 pub(super) async fn cards(lease: &mut Lease, which: Option<Uuid>) -> Result<Vec<Value>, tokio_postgres::Error> {
-    let rows = lease.query_read_only("SELECT c.card FROM contact_cards($1) AS c(card)", &[&which]).await?;
-    Ok(rows.iter().map(|row| row.get("card")).collect())
+    lease.query_read_only("SELECT c.card FROM contact_cards($1) AS c(card)", &[&which]).await.column("card")
 }
 
 /// Takes a card in. Returns the contact that came of it.

@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use base::TenantId;
 use schedule::notices as of_schedules;
-use store::{Lease, StoreError, Tx, places_with};
+use store::{AsRows, Lease, StoreError, Tx, places_with};
 
 /// Where notices come from whose tables belong to crates beside this one or above it. Each makes a piece of SQL of its
 /// owner's, for a time that is SQL: rows of `tenant_id`, `kind`, `subject`, `happened_at` and `told`.
@@ -111,8 +111,7 @@ store::row! {
 /// What an owner does not know yet, at most so much, the oldest first.
 pub(crate) async fn untold(tx: &mut Tx<'_>, tenant: &TenantId, most: i64) -> Result<Vec<NoticeRow>, StoreError> {
     let sql = "SELECT id, told FROM shared.notices WHERE tenant_id = $1 AND delivery_id IS NULL ORDER BY seq LIMIT $2";
-    let rows = tx.query(sql, &[&tenant.as_str(), &most]).await.map_err(failed())?;
-    Ok(rows.iter().map(NoticeRow::from).collect())
+    tx.query(sql, &[&tenant.as_str(), &most]).await.typed().map_err(failed())
 }
 
 /// Notes that a delivery tells of these.

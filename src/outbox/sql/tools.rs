@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use uuid::Uuid;
 
+use store::AsRows;
 use tools::{ToolCall, ToolError};
 
 /// What is told of a delivery.
@@ -17,8 +18,7 @@ const BAD: &str = "d.state IN ('failed', 'dead', 'unknown') AND d.reason <> 'can
 
 /// The channels over which anything was ever to go.
 pub(crate) async fn used_channels(call: &ToolCall) -> Result<Vec<String>, ToolError> {
-    let rows = call.query("SELECT DISTINCT channel FROM shared.deliveries() ORDER BY channel", &[]).await?;
-    Ok(rows.iter().map(|row| row.get("channel")).collect())
+    call.query("SELECT DISTINCT channel FROM shared.deliveries() ORDER BY channel", &[]).await.column("channel")
 }
 
 /// What has not left yet, by channel.

@@ -6,7 +6,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use base::{TenantId, Trust};
-use store::{Lease, StoreError};
+use store::{AsRows, Lease, StoreError};
 
 store::row! {
     /// One delivery as people see it.
@@ -123,31 +123,27 @@ pub(crate) async fn of_requests(
         "SELECT {COLUMNS} FROM shared.outbox o
          WHERE o.tenant_id = $1 AND o.request_id = ANY ($2) AND ($3::text IS NULL OR o.origin = $3) ORDER BY o.seq LIMIT $4"
     );
-    let rows = lease.read(&sql, &[&tenant.as_str(), &requests, &origin, &limit]).await;
-    Ok(rows.map_err(failed())?.iter().map(DeliveryView::from).collect())
+    lease.read(&sql, &[&tenant.as_str(), &requests, &origin, &limit]).await.typed().map_err(failed())
 }
 
 /// One delivery, without its tries.
 pub(crate) async fn one(lease: &mut Lease, tenant: &TenantId, id: Uuid) -> Result<Option<DeliveryView>, StoreError> {
     let sql = format!("SELECT {COLUMNS} FROM shared.outbox WHERE tenant_id = $1 AND id = $2");
-    let rows = lease.read(&sql, &[&tenant.as_str(), &id]).await.map_err(failed())?;
-    Ok(rows.first().map(DeliveryView::from))
+    lease.read(&sql, &[&tenant.as_str(), &id]).await.first_typed().map_err(failed())
 }
 
 /// The tries of a delivery, in their order.
 pub(crate) async fn tries_of(lease: &mut Lease, tenant: &TenantId, id: Uuid) -> Result<Vec<Attempt>, StoreError> {
     let sql = "SELECT n, begun_at, ended_at, outcome, detail FROM shared.outbox_attempts
                    WHERE tenant_id = $1 AND outbox_id = $2 ORDER BY n";
-    let rows = lease.read(sql, &[&tenant.as_str(), &id]).await.map_err(failed())?;
-    Ok(rows.iter().map(Attempt::from).collect())
+    lease.read(sql, &[&tenant.as_str(), &id]).await.typed().map_err(failed())
 }
 
 /// The files of a delivery, in their order.
 pub(crate) async fn files_of(lease: &mut Lease, tenant: &TenantId, id: Uuid) -> Result<Vec<FileView>, StoreError> {
     let sql = "SELECT name, media_type, size, left(sha256, 12) AS handle, content IS NOT NULL AS kept FROM shared.outbox_files
                    WHERE tenant_id = $1 AND outbox_id = $2 ORDER BY n";
-    let rows = lease.read(sql, &[&tenant.as_str(), &id]).await.map_err(failed())?;
-    Ok(rows.iter().map(FileView::from).collect())
+    lease.read(sql, &[&tenant.as_str(), &id]).await.typed().map_err(failed())
 }
 
 store::row! {
@@ -173,8 +169,7 @@ pub(crate) async fn kept_file(
                WHERE f.tenant_id = $1 AND starts_with(f.sha256, $2) AND f.content IS NOT NULL
                  AND ($3::text IS NULL OR o.origin = $3)
                ORDER BY o.seq DESC LIMIT 1";
-    let rows = lease.read(sql, &[&tenant.as_str(), &handle, &origin]).await.map_err(failed())?;
-    Ok(rows.first().map(KeptFile::from))
+    lease.read(sql, &[&tenant.as_str(), &handle, &origin]).await.first_typed().map_err(failed())
 }
 
 /// What a person makes of a delivery.
@@ -250,8 +245,7 @@ store::row! {
 /// Where a delivery stands.
 pub(crate) async fn standing(lease: &mut Lease, tenant: &TenantId, id: Uuid) -> Result<Option<Standing>, StoreError> {
     let sql = "SELECT state, claim_id IS NOT NULL AS in_hand FROM shared.outbox WHERE tenant_id = $1 AND id = $2";
-    let rows = lease.read(sql, &[&tenant.as_str(), &id]).await.map_err(failed())?;
-    Ok(rows.first().map(Standing::from))
+    lease.read(sql, &[&tenant.as_str(), &id]).await.first_typed().map_err(failed())
 }
 
 store::row! {
@@ -267,8 +261,7 @@ store::row! {
 /// What became of a delivery so far.
 pub(crate) async fn posted(lease: &mut Lease, tenant: &TenantId, id: Uuid) -> Result<Option<PostedRow>, StoreError> {
     let sql = "SELECT state, last_error, receipt, due_at FROM shared.outbox WHERE tenant_id = $1 AND id = $2";
-    let rows = lease.read(sql, &[&tenant.as_str(), &id]).await.map_err(failed())?;
-    Ok(rows.first().map(PostedRow::from))
+    lease.read(sql, &[&tenant.as_str(), &id]).await.first_typed().map_err(failed())
 }
 
 /// Notes that its butler was told of a delivery's bad end.
@@ -296,8 +289,7 @@ pub(crate) async fn unshown(lease: &mut Lease, tenant: &TenantId) -> Result<Vec<
     let sql = "SELECT id, origin, kind, subject, message, created_at, trust FROM shared.outbox
                    WHERE tenant_id = $1 AND channel = 'chat' AND intent = 'send' AND state = 'sent' AND shown_at IS NULL
                    ORDER BY seq LIMIT 50";
-    let rows = lease.read(sql, &[&tenant.as_str()]).await.map_err(failed())?;
-    Ok(rows.iter().map(UnshownRow::from).collect())
+    lease.read(sql, &[&tenant.as_str()]).await.typed().map_err(failed())
 }
 
 /// Notes that these were shown. Returns how many were not before.
@@ -337,6 +329,5 @@ pub(crate) async fn told(
                WHERE tenant_id = $1 AND channel = 'chat' AND intent = 'send' AND state = 'sent'
                  AND ($2::uuid IS NULL OR seq < (SELECT b.seq FROM shared.outbox b WHERE b.id = $2))
                ORDER BY seq DESC LIMIT $3";
-    let rows = lease.read(sql, &[&tenant.as_str(), &before, &limit]).await.map_err(failed())?;
-    Ok(rows.iter().map(ToldRow::from).collect())
+    lease.read(sql, &[&tenant.as_str(), &before, &limit]).await.typed().map_err(failed())
 }

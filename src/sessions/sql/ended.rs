@@ -3,7 +3,7 @@
 use serde_json::Value;
 use uuid::Uuid;
 
-use store::{Lease, StoreError};
+use store::{AsRows, Lease, StoreError};
 use tools::sql::calls;
 
 store::row! {
@@ -42,8 +42,7 @@ pub async fn ended(lease: &mut Lease, schema: &str, most: i64) -> Result<Vec<End
         effects = calls::any_effect(schema, "s.id"),
         calls = calls::first(schema, "s.id", CALLS)
     );
-    let rows = lease.query(&sql, &[&most]).await.map_err(StoreError::query("looking for sessions to remember"))?;
-    Ok(rows.iter().map(EndedRow::from).collect())
+    lease.query(&sql, &[&most]).await.typed().map_err(StoreError::query("looking for sessions to remember"))
 }
 
 /// Notes what became of remembering a session.

@@ -8,7 +8,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use base::TenantId;
-use store::{Lease, StoreError};
+use store::{AsRows, Lease, StoreError};
 use tools::sql::calls;
 
 /// Stores a batch. One that is written again does no harm.
@@ -53,7 +53,7 @@ pub async fn events_of(
          WHERE tenant_id = $1 AND session_id = $2 AND seq > $3 ORDER BY seq"
     );
     let rows = lease.read(&sql, &[&tenant.as_str(), &session, &after]).await;
-    Ok(rows.map_err(StoreError::query("reading a session's events"))?.iter().map(EventRow::from).collect())
+    rows.typed().map_err(StoreError::query("reading a session's events"))
 }
 
 store::row! {
@@ -86,6 +86,5 @@ static END: LazyLock<String> = LazyLock::new(|| {
 
 /// How a session stands.
 pub async fn end_of(lease: &mut Lease, session: Uuid) -> Result<Option<SessionEnd>, StoreError> {
-    let rows = lease.read(&END, &[&session]).await.map_err(StoreError::query("reading a session's events"))?;
-    Ok(rows.first().map(SessionEnd::from))
+    lease.read(&END, &[&session]).await.first_typed().map_err(StoreError::query("reading a session's events"))
 }

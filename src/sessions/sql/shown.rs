@@ -9,7 +9,7 @@ use serde_json::Value;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use store::{Lease, StoreError};
+use store::{AsRows, Lease, StoreError};
 use tools::sql::calls;
 use tools::{ToolCall, ToolError};
 
@@ -154,8 +154,7 @@ pub async fn all_sums(call: &ToolCall, days: i32) -> Result<Option<Sums>, ToolEr
         "SELECT {SUMS_OF_SUMS} FROM (SELECT {SUMS} FROM sessions WHERE {SINCE}
          UNION ALL SELECT {DAYS} WHERE cut = 'source' AND {DAY_SINCE}) parts"
     );
-    let rows = call.query(&sql, &[&days]).await?;
-    Ok(rows.first().map(Sums::from))
+    call.query(&sql, &[&days]).await.first_typed()
 }
 
 /// The sums of the last days by model.

@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use store::{Lease, StoreError};
+use store::{AsRows, Lease, StoreError};
 use tools::sql::calls;
 
 /// What sessions work on.
@@ -42,8 +42,7 @@ pub async fn tries_at(lease: &mut Lease, schema: &str, work: Work) -> Result<Vec
          FROM \"{schema}\".sessions s WHERE s.{column} = $1 ORDER BY s.queued_at, s.id",
         calls::changing(schema, "s.id")
     );
-    let rows = lease.read(&sql, &[&id]).await.map_err(StoreError::query("looking at earlier tries"))?;
-    Ok(rows.iter().map(TryRow::from).collect())
+    lease.read(&sql, &[&id]).await.typed().map_err(StoreError::query("looking at earlier tries"))
 }
 
 /// The other sessions that tried the same work as this one, as a query of their ids. `session` is SQL.

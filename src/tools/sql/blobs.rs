@@ -2,7 +2,7 @@
 
 use crate::call::{ToolCall, ToolError};
 use base::{Audience, Label, TenantId, Trust};
-use store::{Aged, Lease, StoreError};
+use store::{Aged, AsRows, Lease, StoreError};
 
 store::row! {
     /// An attachment.
@@ -59,8 +59,7 @@ pub(crate) async fn pictures(lease: &mut Lease, hashes: &[String], most: i32) ->
                WHERE sha256 = ANY($1) AND octet_length(content) <= $2
                  AND media_type IN ('image/png', 'image/jpeg', 'image/gif', 'image/webp')
                ORDER BY array_position($1, sha256)";
-    let rows = lease.query(sql, &[&hashes, &most]).await.map_err(StoreError::query("reading pictures"))?;
-    Ok(rows.iter().map(Picture::from).collect())
+    lease.query(sql, &[&hashes, &most]).await.typed().map_err(StoreError::query("reading pictures"))
 }
 
 /// Copies attachments of a tenant from one butler to another, over a lease of the owner's role. `schemas`: of all butlers

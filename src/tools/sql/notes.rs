@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use uuid::Uuid;
 
 use crate::call::{EffectTx, ToolCall, ToolError};
-use store::{Lease, StoreError};
+use store::{AsRows, Lease, StoreError};
 
 store::row! {
     /// A note with who is behind it.
@@ -77,6 +77,5 @@ pub async fn told(lease: &mut Lease, most: i64) -> Result<Vec<ToldNote>, StoreEr
     let sql = "SELECT id, text, (created_at AT TIME ZONE current_setting('TimeZone'))::date::text AS day
                FROM notes_to_self
                WHERE dropped_at IS NULL AND trust IN ('owner', 'system') ORDER BY id LIMIT $1";
-    let rows = lease.read(sql, &[&most]).await.map_err(StoreError::query("reading the notes"))?;
-    Ok(rows.iter().map(ToldNote::from).collect())
+    lease.read(sql, &[&most]).await.typed().map_err(StoreError::query("reading the notes"))
 }
