@@ -84,10 +84,6 @@ impl Watch {
     fn shows(&self, event: &SessionEvent) -> bool {
         self.butler.as_deref().is_none_or(|name| name == event.butler)
     }
-
-    fn still_allowed(&self) -> bool {
-        self.visitor.grant(Need::Look).is_ok()
-    }
 }
 
 /// Hands events on until the subscriber leaves, loses its right, or the daemon stops.
@@ -103,7 +99,7 @@ async fn forward(watch: Watch, mut events: Receiver<SessionEvent>, sink: Subscri
             Err(RecvError::Lagged(missed)) => LiveEvent::Missed { missed },
             Err(RecvError::Closed) => return,
         };
-        if !watch.still_allowed() {
+        if watch.visitor.grant(Need::Look).is_err() {
             return;
         }
         let message = match serde_json::value::to_raw_value(&event) {

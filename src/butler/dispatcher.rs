@@ -180,7 +180,8 @@ impl Runs {
         if rows.is_empty() {
             return Ended::without_session(How::Done(Some("nothing was found".to_owned())));
         }
-        let firing = Firing { trust: trust_of_rows(&firing, seen.trust), ..firing };
+        // Rows are believed no more than the house itself, than whoever made the schedule, and than whoever wrote them.
+        let firing = Firing { trust: firing.trust.min(Trust::System).min(seen.trust), ..firing };
         match job.then() {
             Then::Notify(notify) => Ended::without_session(self.notify(&firing, notify, &rows).await),
             Then::Prompt(prompt) => {
@@ -322,12 +323,6 @@ fn with_reply(prompt: String, reply: Option<&Reply>) -> String {
         "{prompt}\n\nWhen you are done, send the outcome by `notify`: intent \"send\", channel {}{to}.",
         json!(channel)
     )
-}
-
-/// How far the rows of a job are believed: never more than the house itself, than whoever made the schedule, and than
-/// whoever wrote them.
-fn trust_of_rows(firing: &Firing, seen: Trust) -> Trust {
-    firing.trust.min(Trust::System).min(seen)
 }
 
 fn counted(n: usize, what: &str) -> String {

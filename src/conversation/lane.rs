@@ -50,16 +50,11 @@ impl Lane {
         Self::personal("person", (channel, endpoint, thread), sender)
     }
 
-    /// The conversation of a group.
-    pub fn of_group(channel: &str, endpoint: &str, thread: &str) -> Self {
-        Self(joined(&[Some("group"), Some(channel), Some(endpoint), Some(thread)]))
-    }
-
     /// The lane of a request that came from outside.
     pub fn of_request(ctx: &RequestContext) -> Self {
         let (channel, endpoint) = (ctx.source_channel.as_str(), ctx.source_endpoint_identity.as_str());
         match ctx.source_thread_identity.as_deref() {
-            Some(thread) if ctx.group => Self::of_group(channel, endpoint, thread),
+            Some(thread) if ctx.group => Self(joined(&[Some("group"), Some(channel), Some(endpoint), Some(thread)])),
             thread => {
                 let kind = if ctx.unauthenticated { "claimed" } else { "person" };
                 Self::personal(kind, (channel, endpoint, thread), &ctx.source_sender_identity)

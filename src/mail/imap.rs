@@ -323,15 +323,11 @@ impl ImapSession {
     /// The letter of this id in the folder for a purpose. `None`: the mailbox has no such folder.
     pub async fn holds(&mut self, purpose: Purpose, id: &str) -> Result<Option<bool>, ImapError> {
         let Some(folder) = self.folder_for(purpose).await? else { return Ok(None) };
-        self.open_as_written(&folder).await?;
+        // Its name is the server's own writing.
+        let opened = self.ask_for(&format!("EXAMINE {}", quoted(&folder)), PATIENCE, |_| {}).await;
+        opened.map_err(|refusal| self.passes(refusal))?;
         let found = self.search(&format!("HEADER Message-ID {}", quoted(id))).await?;
         Ok(Some(!found.is_empty()))
-    }
-
-    /// Opens a folder whose name is the server's own writing.
-    async fn open_as_written(&mut self, folder: &str) -> Result<(), ImapError> {
-        let opened = self.ask_for(&format!("EXAMINE {}", quoted(folder)), PATIENCE, |_| {}).await;
-        opened.map_err(|refusal| self.passes(refusal))
     }
 
     /// Says goodbye; whether the server hears it is all the same.

@@ -31,7 +31,8 @@ type Parameters = Vec<(String, String)>;
 /// All events of all calendars in a letter; a calendar that comes in two forms is told once.
 pub(crate) fn invitations(tree: &Tree<'_>) -> Vec<Value> {
     let mut found: Vec<Value> = Vec::new();
-    for leaf in tree.leaves().into_iter().filter(|leaf| is_calendar(leaf)) {
+    let is_calendar = |leaf: &&Leaf<'_>| leaf.kind.is("text", "calendar") || leaf.kind.is("application", "ics");
+    for leaf in tree.leaves().into_iter().filter(is_calendar) {
         for event in events(&leaf.text()) {
             if found.len() < MOST_EVENTS && !found.contains(&event) {
                 found.push(event);
@@ -39,10 +40,6 @@ pub(crate) fn invitations(tree: &Tree<'_>) -> Vec<Value> {
         }
     }
     found
-}
-
-fn is_calendar(leaf: &Leaf<'_>) -> bool {
-    leaf.kind.is("text", "calendar") || leaf.kind.is("application", "ics")
 }
 
 fn events(text: &str) -> Vec<Value> {

@@ -61,7 +61,7 @@ pub use sql::notices::NoticeSources;
 pub use sql::views::{Attempt, DeliveryView, FileView};
 pub use tool::{
     ATTACHMENTS_TO_OWNER, FILES_TOO_LATE, SendRequest, deferred_until, egress_target, egress_target_fn, send,
-    send_called, send_tool, send_tool_name,
+    send_tool, send_tool_name,
 };
 pub use views::{Changed, DeliveryError, Note};
 

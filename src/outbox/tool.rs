@@ -161,7 +161,7 @@ pub fn send_tool(outbox: &Outbox, channel: &str) -> Result<Tool, SchemaError> {
     let (outbox, channel) = (outbox.clone(), channel.to_owned());
     let sending = handler(move |call| {
         let (outbox, channel) = (outbox.clone(), channel.clone());
-        async move { send_called(call, &outbox, Some(&channel)).await }
+        async move { send(&call, &outbox, SendRequest { channel: Some(&channel), ..SendRequest::of(&call) }).await }
     });
     Ok(Tool::new(&Arc::new(definition), sending).with_egress_target(egress_target))
 }
@@ -180,12 +180,6 @@ pub struct SendRequest<'a> {
     pub files: &'a [OutFile],
     /// The files are not all the call's own words: they go to the owner alone.
     pub files_of_others: bool,
-}
-
-/// Sends what a call's arguments say: `recipient`, `message`, `subject`, `priority`. `channel`: over which, if that is
-/// settled.
-pub async fn send_called(call: ToolCall, outbox: &Outbox, channel: Option<&str>) -> Result<Value, ToolError> {
-    send(&call, outbox, SendRequest { channel, ..SendRequest::of(&call) }).await
 }
 
 impl<'a> SendRequest<'a> {

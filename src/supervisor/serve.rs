@@ -31,7 +31,7 @@ use sessions::budget::{Budgets, Ledger};
 use sessions::gateway::Gateway;
 use sessions::workspace::Workspaces;
 use sessions::{SessionEvent, SessionPermits};
-use store::cluster::{Cluster, ClusterError};
+use store::cluster::ClusterError;
 use store::{Database, Presence, note_sizes, renew_every};
 use telemetry::{LogError, Metrics, start_log};
 
@@ -408,7 +408,9 @@ async fn run(
     // What goes away from here on does so as it should.
     drop(watch);
     services.db.close().await;
-    stop_cluster(ground.cluster).await;
+    if let Some(cluster) = ground.cluster {
+        cluster.stop(Duration::from_secs(10)).await;
+    }
     tracing::info!("stopped");
     Ok(())
 }
@@ -518,12 +520,6 @@ fn claim_groups() -> Option<Groups> {
             tracing::info!("sessions have no control groups: {e}");
             None
         }
-    }
-}
-
-async fn stop_cluster(cluster: Option<Cluster>) {
-    if let Some(cluster) = cluster {
-        cluster.stop(Duration::from_secs(10)).await;
     }
 }
 

@@ -171,7 +171,7 @@ async fn found(typed: &Typed) -> Result<Vec<Found>, Problem> {
 pub(super) async fn connect(caller: Caller, typed: Typed, settings: (Overrides, Environment)) -> Outcome {
     let out = &caller.out;
     let all = found(&typed).await?;
-    good(out, &format!("{} let {} in", dav_host(&typed.url), typed.user));
+    good(out, &format!("{} let {} in", Client::origin_of(&typed.url).unwrap_or_default(), typed.user));
     let Typed { url, user, password, place, wanted } = typed;
     let follower = wanted.follower();
     let key = wanted.key(&url, &user);
@@ -211,9 +211,4 @@ fn calendars(
         keys.push(("private", json!(private)));
     }
     Ok(keys)
-}
-
-/// The host of an address that was found to be one.
-fn dav_host(url: &str) -> String {
-    Client::origin_of(url).unwrap_or_default()
 }

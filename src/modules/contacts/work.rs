@@ -126,7 +126,7 @@ impl Work<'_, '_> {
             sql::by_identity(self.tx, &json!(said.ids)).await?.into_iter().map(|(contact, ..)| contact).collect();
         found.dedup();
         // Whoever writes the owner's address on a card is not thereby the owner, nor is the owner reached as the card says.
-        let owner = self.owner_contact().await?;
+        let owner = sql::by_identity(self.tx, &json!(self.source.owner)).await?.first().map(|(contact, ..)| *contact);
         if said.ids.iter().any(|id| self.source.is_owner(id)) || owner.is_some_and(|owner| found.contains(&owner)) {
             self.ask("owner", (owner, None), said, &said.ids).await?;
             return Ok(None);
@@ -150,12 +150,6 @@ impl Work<'_, '_> {
             self.ask("name", (*contact, entity), said, &said.ids).await?;
         }
         if named.is_empty() { Ok(Some(sql::make(self.tx, &said.name, self.source.id).await?)) } else { Ok(None) }
-    }
-
-    /// The contact that has an identity of the owner's.
-    async fn owner_contact(&mut self) -> Result<Option<Uuid>, StoreError> {
-        let found = sql::by_identity(self.tx, &json!(self.source.owner)).await?;
-        Ok(found.first().map(|(contact, ..)| *contact))
     }
 
     async fn ask(

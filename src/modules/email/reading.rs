@@ -129,20 +129,16 @@ async fn find(call: ToolCall, accounts: Arc<Vec<MailAccount>>) -> Result<Value, 
     Ok(json!({"mailbox": account.address(), "found": all, "letters": letters}))
 }
 
-fn read_letter(account: &MailAccount, stored: &Stored) -> Option<ParsedMail> {
-    mail::read(&stored.raw, &account.options).ok()
-}
-
 /// A letter in a list.
 fn told(account: &MailAccount, validity: u32, stored: &Stored) -> Value {
     let id = format!("{validity}:{}", stored.uid);
     let received = stored.received.map(|at| at.to_string());
-    match read_letter(account, stored) {
-        Some(letter) => json!({
+    match mail::read(&stored.raw, &account.options) {
+        Ok(letter) => json!({
             "id": id, "received": received, "from": letter.from.address, "calls_himself": letter.from.name,
             "proven": letter.proof.result == ProofResult::Pass, "subject": letter.subject,
             "begins": base::text::truncate(letter.words.new.trim(), SNIPPET)}),
-        None => json!({"id": id, "received": received, "unreadable": true, "size_bytes": stored.size}),
+        Err(_) => json!({"id": id, "received": received, "unreadable": true, "size_bytes": stored.size}),
     }
 }
 

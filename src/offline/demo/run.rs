@@ -1,7 +1,6 @@
 //! `butlerd demo`: a whole household in a scratch directory does one real piece of work, told as it happens.
 
 use std::io::Write;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -168,12 +167,11 @@ fn lay_roster(scratch: &Scratch, runtime: RuntimeKind) -> std::io::Result<()> {
     unpack(&roster, |_| true)?;
     match runtime {
         RuntimeKind::Native => Ok(()),
-        other => set_runtime(&roster.join("health/butler.toml"), other),
+        // One butler runs another runtime than the household.
+        other => {
+            let file = roster.join("health/butler.toml");
+            let text = std::fs::read_to_string(&file)?;
+            std::fs::write(&file, format!("{text}\n[runtime]\ntype = \"{other}\"\n"))
+        }
     }
-}
-
-/// Has one butler run another runtime than the household.
-fn set_runtime(file: &Path, runtime: RuntimeKind) -> std::io::Result<()> {
-    let text = std::fs::read_to_string(file)?;
-    std::fs::write(file, format!("{text}\n[runtime]\ntype = \"{runtime}\"\n"))
 }

@@ -185,7 +185,10 @@ fn project_memory(
         let question =
             if event == Event::Stop { STOP_QUESTION } else { until.saturating_duration_since(Instant::now()) };
         let (top, name) = (place.top.clone(), place.identity.name.clone());
-        let rules = |prompt: &str| rules_of(&top, prompt);
+        let rules = |prompt: &str| {
+            let rules = rules::load(&top).map_err(|error| error.to_string())?;
+            Ok(rules::matching(&rules, prompt).into_iter().map(|rule| rule.content.clone()).collect())
+        };
         let around = Surroundings { top: &top, name: &name, rules: &rules, until, state: state.as_ref() };
         events::perform(
             event,
@@ -196,12 +199,6 @@ fn project_memory(
             reports,
         )
     })
-}
-
-/// The contents of the rules of which a topic stands in the prompt; or why they can't be read.
-fn rules_of(top: &Path, prompt: &str) -> Result<Vec<String>, String> {
-    let rules = rules::load(top).map_err(|error| error.to_string())?;
-    Ok(rules::matching(&rules, prompt).into_iter().map(|rule| rule.content.clone()).collect())
 }
 
 /// The daemon at the other end of the socket.

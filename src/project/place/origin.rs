@@ -18,7 +18,7 @@ fn of_url<'a>(scheme: &str, rest: &'a str) -> Option<(&'a str, &'a str)> {
         return None;
     }
     let (authority, path) = rest.split_once('/')?;
-    let host = without_user(authority);
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
     let usual = match scheme.to_ascii_lowercase().as_str() {
         "https" => ":443",
         "http" => ":80",
@@ -54,10 +54,6 @@ fn of_ssh(url: &str) -> Option<(&str, &str)> {
         return Some((&url[..login + colon], path));
     }
     Some((host.strip_suffix(":22").unwrap_or(host), path))
-}
-
-fn without_user(authority: &str) -> &str {
-    authority.rsplit_once('@').map_or(authority, |(_, host)| host)
 }
 
 fn normal_path(path: &str) -> String {

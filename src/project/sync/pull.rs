@@ -8,7 +8,7 @@ use super::outgoing::{import, names_of};
 use super::state::State;
 use super::{BRANCH, Daemon, SyncError, SyncReport};
 use crate::connection::ConnectionError;
-use crate::record::{CHEAT_SHEET, Export, Record};
+use crate::record::{CHEAT_SHEET, Export};
 
 /// Whose file it is, and what stands in it.
 type Source = (String, Export);
@@ -77,13 +77,6 @@ fn read(
     Ok(sources)
 }
 
-/// What is told at each start is for this developer alone to say. Of others it is told where it fits.
-fn demote(record: &mut Record, from: &str) {
-    for tag in record.tags.iter_mut().filter(|tag| *tag == CHEAT_SHEET) {
-        *tag = format!("{CHEAT_SHEET}:{from}");
-    }
-}
-
 /// Takes a file's deletions out of it if they would take too much away. New memories of it are welcome all the same.
 fn weigh(
     daemon: &mut dyn Daemon,
@@ -116,7 +109,9 @@ fn take_in(daemon: &mut dyn Daemon, sources: Vec<Source>, report: &mut SyncRepor
     for (id, mut export) in sources {
         let before = export.records.len();
         export.records.retain(|record| !names_of(record).any(|name| deleted.contains(name)));
-        export.records.iter_mut().for_each(|record| demote(record, &id));
+        // What is told at each start is for this developer alone to say. Of others it is told where it fits.
+        let tags = export.records.iter_mut().flat_map(|record| &mut record.tags);
+        tags.filter(|tag| *tag == CHEAT_SHEET).for_each(|tag| *tag = format!("{CHEAT_SHEET}:{id}"));
         export.count = export.records.len();
         let passed_over = (before - export.records.len()) as u64;
         match import(daemon, export) {

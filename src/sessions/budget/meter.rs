@@ -363,17 +363,14 @@ impl Inner {
             )));
         }
         let unpriced = state.models.iter().find(|(_, of)| !of.priced);
-        if let Some((model, _)) = unpriced.filter(|_| self.money_is_limited()) {
+        let limited = || self.limits.usd.is_some() || self.share.as_ref().is_some_and(Share::limits_money);
+        if let Some((model, _)) = unpriced.filter(|_| limited()) {
             return Err(over_budget(unknown_price(Some(model))));
         }
         match &self.share {
             Some(share) => share.begin().map_err(over_budget),
             None => Ok(Sum::default()),
         }
-    }
-
-    fn money_is_limited(&self) -> bool {
-        self.limits.usd.is_some() || self.share.as_ref().is_some_and(Share::limits_money)
     }
 }
 

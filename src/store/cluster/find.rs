@@ -72,7 +72,7 @@ fn system(run_as: &RunAs) -> Vec<Binaries> {
     let mut seen: Vec<PathBuf> = Vec::new();
     for dir in system_dirs() {
         let Ok(dir) = dir.canonicalize() else { continue };
-        if !seen.contains(&dir) && has_server(&dir) {
+        if !seen.contains(&dir) && ["initdb", "postgres"].iter().all(|name| dir.join(name).is_file()) {
             seen.push(dir);
         }
     }
@@ -110,10 +110,6 @@ fn system_dirs() -> Vec<PathBuf> {
         dirs.extend(names.map(|e| e.path().join(tail)));
     }
     dirs
-}
-
-fn has_server(dir: &Path) -> bool {
-    ["initdb", "postgres"].iter().all(|name| dir.join(name).is_file())
 }
 
 #[cfg(test)]

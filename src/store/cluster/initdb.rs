@@ -3,7 +3,7 @@
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::binaries::Binaries;
 use super::layout::{self, Layout};
@@ -127,11 +127,7 @@ impl Build {
 
 impl Drop for Build {
     fn drop(&mut self) {
-        remove_quietly(&self.pw);
+        let _ = std::fs::remove_file(&self.pw);
         let _ = std::fs::remove_dir_all(&self.dir);
     }
-}
-
-fn remove_quietly(path: &Path) {
-    let _ = std::fs::remove_file(path);
 }

@@ -19,12 +19,8 @@ impl TextParam {
     }
 }
 
-fn is_json(ty: &Type) -> bool {
-    *ty == Type::JSON || *ty == Type::JSONB
-}
-
 fn text_of(value: &Value, ty: &Type) -> Option<String> {
-    if is_json(ty) {
+    if *ty == Type::JSON || *ty == Type::JSONB {
         return Some(value.to_string().replace("\\u0000", ""));
     }
     match value {
@@ -219,13 +215,9 @@ fn column(row: &Row, i: usize, zone: &TimeZone) -> Result<Value, tokio_postgres:
     if *row.columns()[i].type_() == Type::TIMESTAMPTZ
         && let Ok(moment) = row.try_get::<_, Option<jiff::Timestamp>>(i)
     {
-        return Ok(moment.map_or(Value::Null, |t| moment_in(t, zone)));
+        return Ok(moment.map_or(Value::Null, |t| t.display_with_offset(zone.to_offset(t)).to_string().into()));
     }
     Ok(row.try_get::<_, Cell>(i)?.0)
-}
-
-fn moment_in(t: jiff::Timestamp, zone: &TimeZone) -> Value {
-    t.display_with_offset(zone.to_offset(t)).to_string().into()
 }
 
 /// A row as an object of its columns.
