@@ -36,11 +36,7 @@ pub(super) fn self_tools(core: &Arc<Core>, schedules: &Scheduler) -> Vec<Tool> {
 }
 
 fn definitions() -> Vec<Arc<Definition>> {
-    let define = |name: &str, description: &str, properties: Value, required: Value, meta: Meta| {
-        let schema =
-            json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
-        Arc::new(Definition::new(name, description, schema, meta).expect("a schema in the source is right"))
-    };
+    let define = Definition::built_in;
     let plain = Meta { reads_private: false, ..Meta::read() };
     vec![
         define(

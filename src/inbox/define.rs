@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use tools::{Definition, Effect, Meta};
 
@@ -14,9 +14,7 @@ pub(super) fn define(
     required: &[&str],
     meta: Meta,
 ) -> Arc<Definition> {
-    let schema =
-        json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
-    Arc::new(Definition::new(name, description, schema, meta).expect("a schema in the source is right"))
+    Definition::built_in(name, description, properties, required, meta)
 }
 
 /// Metadata of what only the people of the household change.

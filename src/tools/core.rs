@@ -32,11 +32,7 @@ pub fn core_tools() -> Vec<Tool> {
 
 fn definitions() -> Vec<Arc<Definition>> {
     let key = json!({"type": "string", "minLength": 1, "maxLength": MAX_KEY, "description": "Name of the entry"});
-    let define = |name: &str, description: &str, properties: Value, required: Value, meta: Meta| {
-        let schema = json!({"type": "object", "properties": properties, "required": required,
-                            "additionalProperties": false});
-        Arc::new(Definition::new(name, description, schema, meta).expect("a schema in the source is right"))
-    };
+    let define = Definition::built_in;
     vec![
         define(
             "state_get",

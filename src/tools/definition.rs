@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use jsonschema::error::ValidationErrorKind;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use strum::IntoStaticStr;
 
 /// What a call may change.
@@ -182,6 +182,30 @@ impl Definition {
         })
     }
 
+    /// From the properties of its arguments. `required`: the names of those that must be given. It takes no others.
+    pub fn of(
+        name: &str,
+        description: &str,
+        properties: Value,
+        required: impl Serialize,
+        meta: Meta,
+    ) -> Result<Arc<Self>, SchemaError> {
+        let schema =
+            json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
+        Self::new(name, description, schema, meta).map(Arc::new)
+    }
+
+    /// The same of a schema that stands in the source.
+    pub fn built_in(
+        name: &str,
+        description: &str,
+        properties: Value,
+        required: impl Serialize,
+        meta: Meta,
+    ) -> Arc<Self> {
+        Self::of(name, description, properties, required, meta).expect("a schema in the source is right")
+    }
+
     #[must_use]
     pub fn with_examples(self, examples: Vec<String>) -> Self {
         Self { examples, ..self }
@@ -233,7 +257,6 @@ impl Definition {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn arguments_are_checked_and_the_error_names_the_field() {

@@ -24,11 +24,7 @@ pub fn note_tools() -> Vec<Tool> {
 }
 
 fn definitions() -> Vec<Arc<Definition>> {
-    let define = |name: &str, description: &str, properties: Value, required: Value, meta: Meta| {
-        let schema = json!({"type": "object", "properties": properties, "required": required,
-                            "additionalProperties": false});
-        Arc::new(Definition::new(name, description, schema, meta).expect("a schema in the source is right"))
-    };
+    let define = Definition::built_in;
     let id = |what: &str| json!({"type": "integer", "minimum": 1, "description": what});
     vec![
         define(

@@ -65,9 +65,7 @@ fn define(
     required: &[&str],
     meta: Meta,
 ) -> Result<Arc<Definition>, ModuleError> {
-    let schema =
-        json!({"type": "object", "additionalProperties": false, "properties": properties, "required": required});
-    Definition::new(name, description, schema, meta).map(Arc::new).map_err(ModuleError::new)
+    Definition::of(name, description, properties, required, meta).map_err(ModuleError::new)
 }
 
 fn id_of(what: &str) -> Value {

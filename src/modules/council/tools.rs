@@ -1,7 +1,5 @@
 //! What can be asked about the council: its questions, and what each model said.
 
-use std::sync::Arc;
-
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -18,11 +16,9 @@ pub(super) fn names() -> Vec<String> {
 
 pub(super) fn tools() -> Result<Vec<Tool>, ModuleError> {
     let define = |name: &str, description: &str, properties: Value, required: Value| {
-        let schema =
-            json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
         // Questions and answers carry what strangers wrote.
         let meta = Meta { reads_untrusted: true, ..Meta::read() };
-        Definition::new(name, description, schema, meta).map(Arc::new).map_err(ModuleError::new)
+        Definition::of(name, description, properties, required, meta).map_err(ModuleError::new)
     };
     let list = define(
         NAMES[0],

@@ -32,9 +32,7 @@ pub(super) fn names() -> Vec<String> {
 pub(super) fn tools(accounts: Vec<MailAccount>) -> Result<Vec<Tool>, ModuleError> {
     let accounts = Arc::new(accounts);
     let define = |name: &str, about: &str, properties: Value, required: Value, meta: Meta| {
-        let schema =
-            json!({"type": "object", "additionalProperties": false, "required": required, "properties": properties});
-        Definition::new(name, about, schema, meta).map(Arc::new).map_err(ModuleError::new)
+        Definition::of(name, about, properties, required, meta).map_err(ModuleError::new)
     };
     let shows = || Meta { reads_untrusted: true, ..Meta::read() };
     let text =

@@ -25,10 +25,8 @@ pub fn mcp_server_tools(servers: &McpServers) -> Vec<Tool> {
 
 fn definitions() -> [Arc<Definition>; 3] {
     let define = |name: &str, description: &str, properties: Value, required: Value, meta: Meta| {
-        let schema =
-            json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
         let meta = Meta { operators: true, reads_untrusted: true, ..meta };
-        Arc::new(Definition::new(name, description, schema, meta).expect("a schema in the source is right"))
+        Definition::built_in(name, description, properties, required, meta)
     };
     let server = json!({"type": "string", "minLength": 1, "description": "Its name in [mcp.servers.<name>]"});
     [

@@ -8,7 +8,6 @@ mod card;
 mod sql;
 
 use std::path::Path;
-use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
@@ -52,9 +51,7 @@ impl Module for VcardModule {
                 .into());
         }
         let define = |name: &str, description: &str, properties: Value, required: Value, meta: Meta| {
-            let schema = json!({"type": "object", "properties": properties, "required": required,
-                                "additionalProperties": false});
-            Definition::new(name, description, schema, meta).map(Arc::new).map_err(ModuleError::new)
+            Definition::of(name, description, properties, required, meta).map_err(ModuleError::new)
         };
         let export = define(
             EXPORT,

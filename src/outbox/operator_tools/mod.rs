@@ -26,9 +26,7 @@ pub fn messenger_tools(outbox: &Outbox) -> Vec<Tool> {
 }
 
 fn define(name: &str, description: &str, properties: Value, required: &[&str], meta: Meta) -> Arc<Definition> {
-    let schema =
-        json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
-    Arc::new(Definition::new(name, description, schema, meta).expect("a schema in the source is right"))
+    Definition::built_in(name, description, properties, required, meta)
 }
 
 /// Metadata of what shows others' words.

@@ -111,9 +111,7 @@ pub(super) fn define(
     if let Some(all) = properties.as_object_mut() {
         all.insert("request_context".into(), json!({"type": "object", "description": "Not needed: it is known"}));
     }
-    let schema =
-        json!({"type": "object", "additionalProperties": false, "properties": properties, "required": required});
-    Definition::new(name, description, schema, meta).map(Arc::new).map_err(ModuleError::new)
+    Definition::of(name, description, properties, required, meta).map_err(ModuleError::new)
 }
 
 /// Metadata of a tool that is handed a memory's text: that stands in its row and is not to stay in the record of the
