@@ -216,12 +216,6 @@ impl Seen {
         *seen = seen.join(label);
     }
 
-    /// Text of this trust was seen, which anybody may learn.
-    pub fn observe_trust(&self, trust: Trust) {
-        let mut seen = self.lock();
-        seen.trust = seen.trust.min(trust);
-    }
-
     /// [`Label::NOTHING`] while nothing was seen.
     pub fn label(&self) -> Label {
         self.lock().clone()

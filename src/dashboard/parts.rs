@@ -5,7 +5,8 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 /// How good or bad something is, as a colour with a word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub(super) enum Tone {
     Good,
     Busy,
@@ -14,17 +15,9 @@ pub(super) enum Tone {
     Quiet,
 }
 
-impl Tone {
-    pub fn class(self) -> &'static str {
-        match self {
-            Tone::Good => "good",
-            Tone::Busy => "busy",
-            Tone::Warn => "warn",
-            Tone::Bad => "bad",
-            Tone::Quiet => "quiet",
-        }
-    }
+base::named!(Tone);
 
+impl Tone {
     /// What a state's name usually means.
     pub fn of(state: &str) -> Self {
         match state {
@@ -47,7 +40,7 @@ pub(super) fn badge(state: &str) -> Markup {
 
 /// A word in a tone.
 pub(super) fn toned(tone: Tone, text: &str) -> Markup {
-    html! { span class={ "badge " (tone.class()) } { (text) } }
+    html! { span class={ "badge " (tone.as_str()) } { (text) } }
 }
 
 /// A list that has nothing in it.
@@ -58,7 +51,7 @@ pub(super) fn empty(sentence: &str) -> Markup {
 /// Something to know before all else.
 pub(super) fn note(tone: Tone, body: &Markup) -> Markup {
     let role = if matches!(tone, Tone::Bad | Tone::Warn) { "alert" } else { "status" };
-    html! { div class={ "note " (tone.class()) } role=(role) { (body) } }
+    html! { div class={ "note " (tone.as_str()) } role=(role) { (body) } }
 }
 
 /// What can't be seen just now.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// What kind of memory it is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, strum::IntoStaticStr)]
 pub enum ExperienceType {
     /// What was decided, and why.
     Decision,
@@ -17,16 +17,10 @@ pub enum ExperienceType {
     Context,
 }
 
+base::named!(ExperienceType);
+
 impl ExperienceType {
     pub const ALL: [Self; 3] = [Self::Decision, Self::Learning, Self::Context];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Decision => "Decision",
-            Self::Learning => "Learning",
-            Self::Context => "Context",
-        }
-    }
 
     /// A type by its name, in any case; and whether the name is an older one that is taken for it: `Observation` for
     /// learning, `Event` for context.

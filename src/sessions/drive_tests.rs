@@ -34,7 +34,7 @@ async fn run_with(
         Step::Signal { .. } => {}
     };
     let child = ProcessSupervisor::start().unwrap().spawn(spec(script)).await.unwrap();
-    let driven = drive(child, Native::default().parser(&[]), deadlines, redactor, cancel, on_step);
+    let driven = drive(child, Native.parser(&[]), deadlines, redactor, cancel, on_step);
     tokio::time::timeout(Duration::from_secs(30), driven).await.expect("the run's end")
 }
 
@@ -188,15 +188,7 @@ async fn a_dropped_run_leaves_no_process() {
         let on_event = |_| {
             let _ = told.take().map(|t| t.send(()));
         };
-        drive(
-            child,
-            Native::default().parser(&[]),
-            DEADLINES,
-            &Redactor::default(),
-            &CancellationToken::new(),
-            on_event,
-        )
-        .await
+        drive(child, Native.parser(&[]), DEADLINES, &Redactor::default(), &CancellationToken::new(), on_event).await
     });
     heard.await.unwrap();
     run.abort();

@@ -141,7 +141,7 @@ impl Week {
         let left = from.min(WIDTH - wide);
         html! {
             a href=(leads) tabindex="-1" aria-label=(words) {
-                rect class={ "run " (tone.class()) } x=(place(left)) y=(place(top + (ROW - TALL) / 2.0)) width=(place(wide))
+                rect class={ "run " (tone.as_str()) } x=(place(left)) y=(place(top + (ROW - TALL) / 2.0)) width=(place(wide))
                     height=(TALL) rx="1.5" { title { (words) } }
             }
         }

@@ -4,34 +4,26 @@ use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
+use strum::{EnumString, IntoStaticStr};
 
 use super::InitOptions;
 
 /// A program that codes with a developer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, EnumString, IntoStaticStr)]
+#[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Assistant {
     Claude,
     Codex,
     Gemini,
 }
 
+// Its name is its program's, too.
+base::named!(Assistant, from_name);
+
 impl Assistant {
     pub const ALL: [Self; 3] = [Self::Claude, Self::Codex, Self::Gemini];
-
-    /// Its name, which is its program's, too.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Claude => "claude",
-            Self::Codex => "codex",
-            Self::Gemini => "gemini",
-        }
-    }
-
-    /// The assistant of this name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|assistant| assistant.as_str() == name)
-    }
 
     /// The file of a project that it reads before it works.
     pub(super) fn instructions(self) -> &'static str {
@@ -50,12 +42,6 @@ impl Assistant {
             Self::Gemini => top.join(".gemini"),
         };
         traces.is_dir() || program(&options.path, self.as_str()).is_some()
-    }
-}
-
-impl Serialize for Assistant {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.as_str())
     }
 }
 

@@ -203,7 +203,7 @@ pub fn adapter(kind: RuntimeKind, clis: &ClisConfig) -> Arc<dyn Adapter> {
         RuntimeKind::ClaudeCode => Arc::new(ClaudeCode::new(clis.claude.clone())),
         RuntimeKind::Codex => Arc::new(Codex::new(clis.codex.clone())),
         RuntimeKind::Gemini => Arc::new(Gemini::new(clis.gemini.clone())),
-        RuntimeKind::Native => Arc::new(Native::default()),
+        RuntimeKind::Native => Arc::new(Native),
     }
 }
 

@@ -1,7 +1,5 @@
 //! butlerd's own small agent, `butlerd agent`, as a child like any other.
 
-use std::path::PathBuf;
-
 use async_trait::async_trait;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -24,25 +22,11 @@ pub const FIXED_ENV: EnvList =
 
 /// The adapter of the native agent.
 #[derive(Clone, Debug)]
-pub struct Native {
-    program: PathBuf,
-    args: Vec<String>,
-}
+pub struct Native;
 
-impl Default for Native {
-    /// This very binary. The link in `/proc` works where its path doesn't: after it was replaced by a newer one, or in
-    /// a directory that the children's user can't enter.
-    fn default() -> Self {
-        Self { program: "/proc/self/exe".into(), args: vec!["agent".into()] }
-    }
-}
-
-impl Native {
-    /// Another program that behaves like the agent.
-    pub fn with_program(program: PathBuf, args: Vec<String>) -> Self {
-        Self { program, args }
-    }
-}
+/// This very binary. The link in `/proc` works where its path doesn't: after it was replaced by a newer one, or in a
+/// directory that the children's user can't enter.
+const PROGRAM: &str = "/proc/self/exe";
 
 /// The variables in which a key for a protocol may be.
 fn key_names(api: Api) -> &'static [&'static str] {
@@ -114,9 +98,9 @@ impl Adapter for Native {
         let mut own = vec![(CONFIG_ENV, inv.workspace.root.join(CONFIG_FILE).to_string_lossy().into_owned())];
         own.extend(key.map(|(name, key)| (name, key.expose().clone())));
         let env = common::environment(inv, FIXED_ENV, own)?;
-        let mut args = self.args.clone();
+        let mut args = vec!["agent".to_owned()];
         args.extend(inv.extra_args.iter().cloned());
-        Ok(common::composed(self.program.clone(), args, env, vec![(CONFIG_FILE, config.to_string())], None))
+        Ok(common::composed(PROGRAM.into(), args, env, vec![(CONFIG_FILE, config.to_string())], None))
     }
 
     fn parser(&self, _: &[String]) -> Box<dyn Parser> {

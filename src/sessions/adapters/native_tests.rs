@@ -12,14 +12,14 @@ fn config(composed: &Composed) -> Value {
 }
 
 fn replay(lines: &[&str]) -> (Vec<RunEvent>, Outcome) {
-    let mut parser = Native::default().parser(&[]);
+    let mut parser = Native.parser(&[]);
     let events = lines.iter().flat_map(|line| parser.line(line)).collect();
     (events, parser.finish(CODE(0), ""))
 }
 
 #[test]
 fn it_is_this_binary_with_one_file_and_one_key() {
-    let composed = Native::default().compose(&invocation()).unwrap();
+    let composed = Native.compose(&invocation()).unwrap();
     assert_eq!(
         (composed.program.to_str(), composed.args.as_slice()),
         (Some("/proc/self/exe"), &["agent".to_owned()][..])
@@ -42,18 +42,18 @@ fn it_is_this_binary_with_one_file_and_one_key() {
 fn limits_are_handed_on_and_a_local_model_needs_no_key() {
     let mut inv = invocation();
     inv.api = Api::Openai;
-    assert!(matches!(Native::default().compose(&inv), Err(AdapterError::NoKey { .. })), "a key for another protocol");
+    assert!(matches!(Native.compose(&inv), Err(AdapterError::NoKey { .. })), "a key for another protocol");
     inv.base_url = Some("http://127.0.0.1:11434/v1".into());
     inv.max_output_tokens = Some(100);
     inv.request_timeout = Some(std::time::Duration::from_millis(1500));
     inv.max_retries = Some(0);
-    let composed = Native::default().compose(&inv).unwrap();
+    let composed = Native.compose(&inv).unwrap();
     let config = config(&composed);
     assert_eq!((&config["api_key_env"], &config["base_url"]), (&Value::Null, &json!("http://127.0.0.1:11434/v1")));
     assert_eq!((&config["request_timeout"], &config["max_retries"]), (&json!("1500ms"), &json!(0)));
     assert!(!composed.env.iter().any(|(name, _)| name.ends_with("_KEY")));
     inv.model = None;
-    assert!(matches!(Native::default().compose(&inv), Err(AdapterError::NoModel(_))));
+    assert!(matches!(Native.compose(&inv), Err(AdapterError::NoModel(_))));
 }
 
 #[test]

@@ -68,7 +68,7 @@ mod tests {
         if seen {
             tools.set();
         }
-        let mut parser = Proven::new(Native::default().parser(&[]), tools);
+        let mut parser = Proven::new(Native.parser(&[]), tools);
         let events = lines.iter().flat_map(|line| parser.line(line)).collect();
         (events, parser.finish(ExitInfo::default(), ""))
     }

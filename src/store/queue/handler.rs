@@ -37,7 +37,8 @@ pub enum Verdict<E> {
 }
 
 /// How a row left these hands.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Left {
     Settled,
     /// It failed too often, and was settled so.
@@ -52,6 +53,8 @@ pub enum Left {
     /// The database was away for too long; its lease runs out.
     Unwritten,
 }
+
+base::named!(Left);
 
 /// The user of a queue. [`Queue`](super::Queue) calls it.
 ///

@@ -337,7 +337,7 @@ impl<H: Handler> Inner<H> {
         if left == Left::Lost {
             tracing::warn!(queue = H::NAME, row = %claim.row, "another claim holds this row; nothing was settled");
         }
-        self.meter.count(left.name());
+        self.meter.count(left.as_str());
         self.handler.left(claimed, left);
         verdict
     }
@@ -387,19 +387,4 @@ impl<H: Handler> Inner<H> {
 fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     redact::household().clean(text.unwrap_or("it says nothing").to_owned())
-}
-
-impl Left {
-    /// As metrics name it.
-    fn name(self) -> &'static str {
-        match self {
-            Left::Settled => "settled",
-            Left::Dead => "dead",
-            Left::Retried => "retried",
-            Left::PutBack => "put_back",
-            Left::Gone => "gone",
-            Left::Lost => "lost",
-            Left::Unwritten => "unwritten",
-        }
-    }
 }
