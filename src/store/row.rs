@@ -1,6 +1,9 @@
 //! Rows as structs: a field stands for the column of its name.
 
+use std::fmt::Display;
+
 use tokio_postgres::Row;
+use tokio_postgres::row::RowIndex;
 use tokio_postgres::types::FromSql;
 
 /// What a statement gave, read as what its rows are. It panics as `Row::get` does.
@@ -11,19 +14,25 @@ pub trait AsRows<E> {
     fn first_typed<T: for<'a> From<&'a Row>>(self) -> Result<Option<T>, E>;
     /// One column of all.
     fn column<T: for<'a> FromSql<'a>>(self, name: &str) -> Result<Vec<T>, E>;
+    /// One column of the first, where it is not null.
+    fn cell<T: for<'a> FromSql<'a>>(self, column: impl RowIndex + Display) -> Result<Option<T>, E>;
 }
 
-impl<E> AsRows<E> for Result<Vec<Row>, E> {
+impl<R: IntoIterator<Item = Row>, E> AsRows<E> for Result<R, E> {
     fn typed<T: for<'a> From<&'a Row>>(self) -> Result<Vec<T>, E> {
-        self.map(|rows| rows.iter().map(T::from).collect())
+        self.map(|rows| rows.into_iter().map(|row| T::from(&row)).collect())
     }
 
     fn first_typed<T: for<'a> From<&'a Row>>(self) -> Result<Option<T>, E> {
-        self.map(|rows| rows.first().map(T::from))
+        self.map(|rows| rows.into_iter().next().map(|row| T::from(&row)))
     }
 
     fn column<T: for<'a> FromSql<'a>>(self, name: &str) -> Result<Vec<T>, E> {
-        self.map(|rows| rows.iter().map(|row| row.get(name)).collect())
+        self.map(|rows| rows.into_iter().map(|row| row.get(name)).collect())
+    }
+
+    fn cell<T: for<'a> FromSql<'a>>(self, column: impl RowIndex + Display) -> Result<Option<T>, E> {
+        self.map(|rows| rows.into_iter().next().and_then(|row| row.get(column)))
     }
 }
 

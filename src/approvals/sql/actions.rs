@@ -126,8 +126,7 @@ pub(crate) async fn count_waiting(
 ) -> Result<i64, StoreError> {
     let sql = "SELECT count(*) FROM shared.pending_actions
                WHERE tenant_id = $1 AND butler = $2 AND status = 'pending' AND expires_at > $3";
-    let rows = lease.read(sql, &[&tenant.as_str(), &butler, &now]).await.map_err(failed())?;
-    Ok(rows.first().map_or(0, |row| row.get("count")))
+    Ok(lease.read(sql, &[&tenant.as_str(), &butler, &now]).await.cell("count").map_err(failed())?.unwrap_or(0))
 }
 
 /// One call.

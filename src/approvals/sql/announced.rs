@@ -7,7 +7,7 @@ use super::actions::COLUMNS;
 use super::failed_to;
 use crate::types::Action;
 use base::TenantId;
-use store::{Database, StoreError, Tx};
+use store::{AsRows, Database, StoreError, Tx};
 
 /// What an owner is to be told.
 #[derive(Clone, Debug)]
@@ -34,8 +34,7 @@ pub async fn unannounced_tenants(db: &Database) -> Result<Vec<TenantId>, StoreEr
 pub async fn all_waiting(db: &Database) -> Result<i64, StoreError> {
     let sql = "SELECT count(*) AS waiting FROM shared.pending_actions WHERE status = 'pending'";
     let mut lease = db.every_tenant().await?;
-    let row = lease.query_opt(sql, &[]).await.map_err(failed())?;
-    Ok(row.map_or(0, |row| row.get("waiting")))
+    Ok(lease.query_opt(sql, &[]).await.cell("waiting").map_err(failed())?.unwrap_or(0))
 }
 
 /// What the tenant's owner is to be told, at most so many calls: those that they were not told of, and with one of a

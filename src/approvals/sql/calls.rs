@@ -88,8 +88,7 @@ pub(crate) async fn next_ended(tx: &mut Tx<'_>, butler: &str) -> Result<Option<E
 /// Whether the owner waits in the conversation that a call came out of. `owner_waits` says so of `a.session_id`.
 pub(crate) async fn owner_waits(tx: &mut Tx<'_>, action: Uuid, owner_waits: &str) -> Result<bool, StoreError> {
     let sql = format!("SELECT {owner_waits} AS waits FROM shared.pending_actions a WHERE a.id = $1");
-    let row = tx.query_opt(&sql, &[&action]).await.map_err(failed())?;
-    Ok(row.and_then(|row| row.get("waits")).unwrap_or(false))
+    Ok(tx.query_opt(&sql, &[&action]).await.cell("waits").map_err(failed())?.unwrap_or(false))
 }
 
 /// Tells a butler something by a new session. `waits`: the owner waits for what comes of it.

@@ -4,6 +4,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use base::Secret;
+use store::AsRows;
 use tools::{EffectTx, ToolError};
 
 /// A note for a butler.
@@ -33,8 +34,7 @@ pub async fn add(tx: &mut EffectTx<'_, '_>, note: &Note<'_>) -> Result<bool, Too
 pub async fn first(tx: &mut EffectTx<'_, '_>, note: &Note<'_>) -> Result<Option<Uuid>, ToolError> {
     let sql = "SELECT id FROM mail WHERE request_id = $1 AND target_butler = $2 AND body = $3
                AND subject IS NOT DISTINCT FROM $4";
-    let row = tx.query_opt(sql, &[&note.request, &note.butler, &note.body, &note.subject]).await?;
-    Ok(row.map(|row| row.get("id")))
+    tx.query_opt(sql, &[&note.request, &note.butler, &note.body, &note.subject]).await.cell("id")
 }
 
 /// Hands a note to its butler. `false`: the butler is not there.

@@ -73,6 +73,5 @@ pub async fn by_id(
 
 /// Notes that these were compared, or why they could not be. Returns how many are given up after `tries`.
 pub async fn note(tx: &mut dyn Rows, ids: &[Uuid], error: Option<&str>, tries: i32) -> Result<i64, StoreError> {
-    let rows = tx.rows("SELECT memory_compared($1, $2, $3)", &[&ids, &error, &tries]).await?;
-    Ok(rows.first().map_or(0, |row| row.get(0)))
+    Ok(tx.rows("SELECT memory_compared($1, $2, $3)", &[&ids, &error, &tries]).await.cell(0)?.unwrap_or(0))
 }

@@ -9,8 +9,7 @@ use super::Rows;
 
 /// The entity that stands for this one now; none: there is no such entity.
 pub async fn standing_now(from: &mut dyn Rows, entity: Uuid) -> Result<Option<Uuid>, StoreError> {
-    let rows = from.rows("SELECT shared.entity_standing($1)", &[&entity]).await?;
-    Ok(rows.first().and_then(|r| r.get(0)))
+    from.rows("SELECT shared.entity_standing($1)", &[&entity]).await.cell(0)
 }
 
 /// Makes an entity; none: there is one of that name and kind.
@@ -21,8 +20,7 @@ pub async fn create(
     aliases: &[String],
     details: &Value,
 ) -> Result<Option<Uuid>, StoreError> {
-    let rows = tx.rows("SELECT shared.entity_create($1, $2, $3, $4)", &[&kind, &name, &aliases, details]).await?;
-    Ok(rows.first().and_then(|r| r.get(0)))
+    tx.rows("SELECT shared.entity_create($1, $2, $3, $4)", &[&kind, &name, &aliases, details]).await.cell(0)
 }
 
 /// Changes what is given of an entity. False: there is no such entity.

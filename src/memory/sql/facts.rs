@@ -94,8 +94,7 @@ pub(crate) async fn about(tx: &mut dyn Rows, entity: Uuid) -> Result<Vec<FactAbo
 
 /// Makes two entities one. Returns how many names the target got; none: the source does not stand for itself.
 pub(crate) async fn merge_entities(tx: &mut dyn Rows, source: Uuid, target: Uuid) -> Result<Option<i32>, WriteError> {
-    let rows = tx.rows("SELECT shared.entity_merge($1, $2)", &[&source, &target]).await?;
-    Ok(rows.first().and_then(|r| r.get(0)))
+    Ok(tx.rows("SELECT shared.entity_merge($1, $2)", &[&source, &target]).await.cell(0)?)
 }
 
 /// The entity that stands for this one now.

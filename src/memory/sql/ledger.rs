@@ -15,6 +15,5 @@ pub(crate) async fn come_back(lease: &mut Lease, kind: Kind, ids: &[Uuid]) -> Re
 
 /// Purges one memory. Returns what is told of it; none: there is no such memory.
 pub async fn purge_one(tx: &mut dyn Rows, kind: Kind, id: Uuid, by: &Value) -> Result<Option<Value>, StoreError> {
-    let rows = tx.rows("SELECT memory_purge($1, $2, $3)", &[&kind.as_str(), &id, by]).await?;
-    Ok(rows.first().and_then(|r| r.get(0)))
+    tx.rows("SELECT memory_purge($1, $2, $3)", &[&kind.as_str(), &id, by]).await.cell(0)
 }

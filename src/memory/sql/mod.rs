@@ -81,8 +81,7 @@ pub async fn take_lock(tx: &mut dyn Rows) -> Result<(), StoreError> {
 pub(crate) async fn lock(tx: &mut dyn Rows) -> Result<String, WriteError> {
     // Two statements: what is read after the lock must be read after it was taken.
     take_lock(tx).await?;
-    let rows = tx.rows("SELECT shared.trust()", &[]).await?;
-    Ok(rows.first().map(|r| r.get(0)).unwrap_or_default())
+    Ok(tx.rows("SELECT shared.trust()", &[]).await.cell(0)?.unwrap_or_default())
 }
 
 /// Begins an event. What is written after it belongs to it.

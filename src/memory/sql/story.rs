@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use memory_index::Kind;
 use serde_json::Value;
-use store::StoreError;
+use store::{AsRows, StoreError};
 use uuid::Uuid;
 
 use super::Rows;
@@ -38,8 +38,7 @@ pub async fn remains(from: &mut dyn Rows, kind: Kind, id: Uuid) -> Result<Option
 
 /// All columns of a memory, as writers see them.
 pub async fn whole(from: &mut dyn Rows, kind: Kind, id: Uuid) -> Result<Value, StoreError> {
-    let rows = from.rows("SELECT memory_row($1, $2)", &[&kind.as_str(), &id]).await?;
-    Ok(rows.first().and_then(|r| r.get::<_, Option<Value>>(0)).unwrap_or_default())
+    Ok(from.rows("SELECT memory_row($1, $2)", &[&kind.as_str(), &id]).await.cell(0)?.unwrap_or_default())
 }
 
 /// What was done to a memory, in order.

@@ -3,7 +3,7 @@
 use base::TenantId;
 use memory_index::Kind;
 use serde_json::Value;
-use store::{Lease, StoreError};
+use store::{AsRows, Lease, StoreError};
 use tools::{ToolCall, ToolError};
 use uuid::Uuid;
 
@@ -123,8 +123,7 @@ pub async fn export(lease: &mut Lease, after: Option<&str>, most: i32) -> Result
 
 /// Brings a line in. Returns what became of it.
 pub async fn import(tx: &mut dyn Rows, kind: &str, row: &Value) -> Result<String, StoreError> {
-    let rows = tx.rows("SELECT memory_import($1, $2)", &[&kind, row]).await?;
-    Ok(rows.first().map(|r| r.get(0)).unwrap_or_default())
+    Ok(tx.rows("SELECT memory_import($1, $2)", &[&kind, row]).await.cell(0)?.unwrap_or_default())
 }
 
 /// What the owner prefers: of this scope, with predicates of this pattern.

@@ -40,8 +40,7 @@ fn failed(step: &'static str) -> impl FnOnce(tokio_postgres::Error) -> StoreErro
 pub(super) async fn try_hold(tx: &mut Tx<'_>, source: Uuid) -> Result<bool, StoreError> {
     let sql =
         "SELECT pg_try_advisory_xact_lock(hashtextextended('shared.contact_sources ' || $1::uuid::text, 0)) AS held";
-    let rows = tx.query(sql, &[&source]).await.map_err(failed("holding an address book"))?;
-    Ok(rows.first().is_some_and(|row| row.get("held")))
+    Ok(tx.query(sql, &[&source]).await.cell("held").map_err(failed("holding an address book"))?.unwrap_or(false))
 }
 
 /// Notes what came of a run.
@@ -152,8 +151,7 @@ pub(super) async fn conflicts(
 /// A card's bytes.
 pub(super) async fn bytes(lease: &mut Lease, card: Uuid) -> Result<Option<Vec<u8>>, StoreError> {
     let sql = "SELECT ours FROM shared.contact_cards k WHERE k.tenant_id = shared.tenant() AND k.id = $1";
-    let rows = lease.query(sql, &[&card]).await.map_err(failed("reading a card"))?;
-    Ok(rows.first().and_then(|row| row.get("ours")))
+    lease.query(sql, &[&card]).await.cell("ours").map_err(failed("reading a card"))
 }
 
 /// How far senders are believed whom address books noted.
@@ -353,8 +351,7 @@ pub(super) async fn add_card(tx: &mut Tx<'_>, source: Uuid, item: &Item, seen: &
 
 pub(super) async fn cursor(lease: &mut Lease, source: Uuid) -> Result<Option<String>, StoreError> {
     let sql = "SELECT cursor FROM shared.contact_sources s WHERE s.tenant_id = shared.tenant() AND s.id = $1";
-    let rows = lease.query(sql, &[&source]).await.map_err(failed("reading how far an address book is read"))?;
-    Ok(rows.first().and_then(|row| row.get("cursor")))
+    lease.query(sql, &[&source]).await.cell("cursor").map_err(failed("reading how far an address book is read"))
 }
 
 pub(super) async fn set_cursor(lease: &mut Lease, source: Uuid, cursor: Option<&str>) -> Result<(), StoreError> {
@@ -423,6 +420,7 @@ pub(super) async fn conflict(tx: &mut Tx<'_>, source: Uuid, card: Uuid, of: &Con
 pub(super) mod decisions {
     use super::Uuid;
     use serde_json::Value;
+    use store::AsRows as _;
     use tools::{EffectTx, ToolError};
 
     pub async fn record(tx: &mut EffectTx<'_, '_>, action: &str, what: &Value) -> Result<(), ToolError> {
@@ -450,7 +448,6 @@ pub(super) mod decisions {
         name: &str,
         ids: &Value,
     ) -> Result<Option<Uuid>, ToolError> {
-        let row = tx.query_opt("SELECT shared.people_split($1, $2, $3) AS made", &[&card, &name, ids]).await?;
-        Ok(row.and_then(|row| row.get("made")))
+        tx.query_opt("SELECT shared.people_split($1, $2, $3) AS made", &[&card, &name, ids]).await.cell("made")
     }
 }

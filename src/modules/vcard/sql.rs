@@ -21,6 +21,5 @@ pub(super) async fn cards(lease: &mut Lease, which: Option<Uuid>) -> Result<Vec<
 
 /// Takes a card in. Returns the contact that came of it.
 pub(super) async fn take_in(tx: &mut EffectTx<'_, '_>, card: &Value) -> Result<Option<Value>, ToolError> {
-    let rows = tx.query("SELECT contact_from_card($1) AS contact", &[card]).await?;
-    Ok(rows.first().map(|row| row.get("contact")))
+    tx.query("SELECT contact_from_card($1) AS contact", &[card]).await.cell("contact")
 }

@@ -229,8 +229,7 @@ pub(crate) async fn change(
         change.set.sql()
     );
     let Change { from, with, now, .. } = change;
-    let row = lease.query_opt(&sql, &[&tenant.as_str(), &id, with, now, from]).await.map_err(failed())?;
-    Ok(row.map(|row| row.get("before")))
+    lease.query_opt(&sql, &[&tenant.as_str(), &id, with, now, from]).await.cell("before").map_err(failed())
 }
 
 store::row! {

@@ -6,7 +6,7 @@
 use base::{Label, TenantId};
 use jiff::Timestamp;
 use serde_json::Value;
-use store::{Aged, Lease, StoreError, Tx};
+use store::{Aged, AsRows, Lease, StoreError, Tx};
 use strum::{EnumString, IntoStaticStr};
 
 use crate::call::{ToolCall, ToolError};
@@ -17,8 +17,7 @@ pub const OLD: Aged = Aged { table: "call_undos", old: "tx_at < $1" };
 /// Puts the call on record, before it is made, with the tool that would take it back. Returns the number of what was written.
 pub async fn begin(call: &ToolCall, by_tool: &str) -> Result<i64, ToolError> {
     let sql = "SELECT call_undo_begun($1, $2) AS id";
-    let rows = call.effect(sql, &[&by_tool, call.store.seal().expose()]).await?;
-    Ok(rows.first().map_or(0, |row| row.get("id")))
+    Ok(call.effect(sql, &[&by_tool, call.store.seal().expose()]).await.cell("id")?.unwrap_or(0))
 }
 
 /// The call has its answer, whose words have this label. `known`: the arguments that take it back, or why there are none.

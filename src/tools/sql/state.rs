@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::call::{ToolCall, ToolError};
-use store::{Lease, StoreError};
+use store::{AsRows, Lease, StoreError};
 
 store::row! {
     /// An entry of the store.
@@ -20,8 +20,7 @@ const GET: &str = "SELECT value FROM state WHERE key = $1";
 
 /// The value of a key, over a lease; `None`: there is no such key.
 pub async fn value(lease: &mut Lease, key: &str) -> Result<Option<Value>, StoreError> {
-    let row = lease.query_opt(GET, &[&key]).await.map_err(StoreError::query("reading a butler's state"))?;
-    Ok(row.map(|row| row.get("value")))
+    lease.query_opt(GET, &[&key]).await.cell("value").map_err(StoreError::query("reading a butler's state"))
 }
 
 /// The value of a key, for a call.

@@ -12,7 +12,7 @@ use tokio_postgres::error::SqlState;
 use uuid::Uuid;
 
 use base::{RequestContext, TenantId};
-use store::{Database, Lease, StoreError, Tx, in_parts};
+use store::{AsRows, Database, Lease, StoreError, Tx, in_parts};
 
 use super::call_undos::joined;
 pub use super::call_undos::{CallUndo, UndoState, came_to, claim};
@@ -215,8 +215,7 @@ pub async fn put_back(tx: &mut Tx<'_>, schema: &str, tenant: &TenantId, call: i6
         "SELECT shared.undo(c.txid, c.tx_at)::bigint AS rows FROM \"{schema}\".tool_calls c
          WHERE c.id = $1 AND c.tenant_id = $2"
     );
-    let rows = tx.query(&sql, &[&call, &tenant.as_str()]).await?;
-    Ok(rows.first().map_or(0, |row| row.get("rows")))
+    Ok(tx.query(&sql, &[&call, &tenant.as_str()]).await.cell("rows")?.unwrap_or(0))
 }
 
 /// Records that these calls were taken back: a call itself, which can be taken back. Returns its number.
