@@ -4,6 +4,7 @@
 //! What never happens here: a body read before Host, Origin, size and token were looked at; a secret in an address, a
 //! log line or an answer to anybody but its owner; a session's token accepted.
 
+mod answers;
 mod approval_reads;
 mod approvals;
 mod audit;
@@ -110,6 +111,7 @@ pub mod calls {
 
 pub use self::approvals::{ActionPage, NewStandingRule, ProposalPage};
 pub use self::sessions::{CallRow, Cancelled, SessionDetail, SessionPage, SessionRow};
+pub use answers::{Backfill, CouncilQuestion, CouncilStep, Identity, McpServer, MemoryLink};
 pub use audit::{AuditPage, AuditRow};
 pub use client::{Client, ClientError};
 pub use contacts::Pairing;

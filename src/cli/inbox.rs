@@ -12,7 +12,7 @@ use super::{Caller, Outcome};
 use admin::IdKind;
 use admin::api::InboxApiClient;
 use inbox::Reopened;
-use inbox::messages::Entry;
+use inbox::messages::{Entry, Part, Said};
 
 /// `inbox`
 #[derive(Debug, Subcommand)]
@@ -52,29 +52,9 @@ pub async fn run(caller: Caller, what: Inbox) -> Outcome {
     }
 }
 
-/// A part of a message, as its entry has it.
-#[derive(Deserialize)]
-struct Part {
-    n: i32,
-    butler: String,
-    chosen_by: String,
-    state: String,
-    prompt: String,
-    error: Option<String>,
-}
-
-/// An answer to a message, as its entry has it.
-#[derive(Deserialize)]
-struct Reply {
-    butler: String,
-    message: Option<String>,
-    emoji: Option<String>,
-    auto: bool,
-}
-
 /// The rows of an entry that this version can read.
 fn rows<T: DeserializeOwned>(of: &[Value]) -> Vec<T> {
-    of.iter().filter_map(|row| T::deserialize(row).ok()).collect()
+    of.iter().filter_map(|row| Deserialize::deserialize(row).ok()).collect()
 }
 
 fn tone(state: &str) -> Tone {
@@ -121,7 +101,7 @@ fn show(out: &Out, entry: &Entry) {
             .column("ERROR", |p| p.error.as_deref().map(|e| one_line(e, 100)))
             .print("");
     }
-    for reply in rows::<Reply>(&entry.replies) {
+    for reply in rows::<Said>(&entry.replies) {
         let said = reply.message.as_deref().or(reply.emoji.as_deref()).unwrap_or_default();
         let note = if reply.auto { " (sent for it)" } else { "" };
         let who = out.paint(Tone::Head, &format!("{}:", reply.butler));

@@ -39,6 +39,28 @@ pub struct Entry {
     pub replies: Vec<Value>,
 }
 
+/// A part of a message, as its entry has it.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Part {
+    pub n: i32,
+    pub butler: String,
+    pub chosen_by: String,
+    pub state: String,
+    pub prompt: String,
+    pub error: Option<String>,
+}
+
+/// An answer to a message, the same.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Said {
+    pub butler: String,
+    pub message: Option<String>,
+    pub emoji: Option<String>,
+    pub auto: bool,
+    pub at: Option<Timestamp>,
+    pub session_id: Option<Uuid>,
+}
+
 impl Inbox {
     /// A message; `None`: this tenant has none of that id.
     pub async fn entry(&self, tenant: &TenantId, request: Uuid) -> Result<Option<Entry>, StoreError> {

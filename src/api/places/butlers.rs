@@ -1,12 +1,12 @@
 //! Butlers.
 
 use admin::calls::{HouseApiServer, LooksApiServer, WorkApiServer};
-use admin::{Failure, SkillInfo, ToolInfo};
+use admin::{Failure, McpServer, SkillInfo, ToolInfo};
 use butler::ButlerStatus;
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::json;
 use uuid::Uuid;
 
 use crate::endpoint::{Endpoint, get};
@@ -63,23 +63,6 @@ async fn tools(visit: &Visit, of: OfButler) -> Result<Page<ToolInfo>, Failure> {
 
 async fn skills(visit: &Visit, of: OfButler) -> Result<Page<SkillInfo>, Failure> {
     Ok(visit.whole(visit.calls.skill_list(&visit.ext, of.butler).await?))
-}
-
-/// An MCP server of others.
-#[derive(Serialize, Deserialize, JsonSchema)]
-struct McpServer {
-    /// Its name in the settings.
-    server: String,
-    /// `connected`, `idle`, `not seen yet`, `held` (some of its tools wait for the owner's agreement) or `down`.
-    state: String,
-    /// Its address, or the program that is started.
-    at: Option<String>,
-    /// Which of its tools the butler is offered, as the butler calls them.
-    tools: Vec<String>,
-    /// Why it is down.
-    down: Option<String>,
-    /// Its tools that are not as they were agreed to, each with what is the matter.
-    changes: Map<String, Value>,
 }
 
 async fn mcp_servers(visit: &Visit, of: OfButler) -> Result<Page<McpServer>, Failure> {

@@ -1,10 +1,10 @@
 //! The council.
 
-use admin::{Failure, answered};
+use admin::{CouncilQuestion, CouncilStep, Failure, answered};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::endpoint::{Endpoint, get};
@@ -26,34 +26,6 @@ struct Wanted {
     butler: String,
     #[serde(flatten)]
     paging: Paging,
-}
-
-/// A question.
-#[derive(Serialize, Deserialize, JsonSchema)]
-struct CouncilQuestion {
-    id: Uuid,
-    question: String,
-    /// How it was answered: `memory`, `direct` or `council`; null: not yet, or not at all.
-    way: Option<String>,
-    answer: Option<String>,
-    failure: Option<String>,
-    asked_at: Option<Timestamp>,
-    answered_at: Option<Timestamp>,
-}
-
-/// What one model did.
-#[derive(Serialize, Deserialize, JsonSchema)]
-struct CouncilStep {
-    stage: String,
-    round: i64,
-    member: String,
-    model: String,
-    session_id: Option<Uuid>,
-    said: Option<String>,
-    failure: Option<String>,
-    /// Whom each letter stood for.
-    letters: Option<Map<String, Value>>,
-    ranking: Option<Vec<Option<String>>>,
 }
 
 /// A question with all that was done for it.

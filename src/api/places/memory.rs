@@ -1,6 +1,6 @@
 //! What butlers remember.
 
-use admin::{Failure, answered};
+use admin::{Failure, MemoryLink, answered};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -133,16 +133,6 @@ struct OneOf {
     butler: String,
     /// Its id.
     id: Uuid,
-}
-
-/// A tie between two memories.
-#[derive(Serialize, Deserialize, JsonSchema)]
-struct MemoryLink {
-    relation: String,
-    from: String,
-    from_id: Uuid,
-    to: String,
-    to_id: Uuid,
 }
 
 /// A memory and how it came to be.

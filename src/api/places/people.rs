@@ -1,13 +1,12 @@
 //! People, connectors and rules.
 
-use admin::Failure;
+use admin::{Backfill, Failure, Identity};
 use inbox::SWITCHBOARD;
 use inbox::triage::Rule;
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use uuid::Uuid;
 
 use super::messages::with_contact;
 use crate::endpoint::{Endpoint, get};
@@ -28,19 +27,6 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
     ]
 }
 
-/// An identity under which a person writes.
-#[derive(Serialize, Deserialize, JsonSchema)]
-struct Identity {
-    contact_id: Uuid,
-    /// The person's name.
-    name: String,
-    channel: String,
-    identity: String,
-    /// What else is known of it.
-    #[serde(flatten)]
-    more: Map<String, Value>,
-}
-
 /// What hands messages in.
 #[derive(Serialize, Deserialize, JsonSchema)]
 struct Connector {
@@ -54,24 +40,6 @@ struct Connector {
     error_message: Option<String>,
     last_seen_at: Timestamp,
     /// Its counters, how far it has read, and what else is known of it.
-    #[serde(flatten)]
-    more: Map<String, Value>,
-}
-
-/// A job that brings in messages of the past.
-#[derive(Serialize, Deserialize, JsonSchema)]
-struct Backfill {
-    job_id: Uuid,
-    connector_type: String,
-    endpoint_identity: String,
-    date_from: String,
-    date_to: String,
-    status: String,
-    rows_processed: i64,
-    rows_skipped: i64,
-    error: Option<String>,
-    updated_at: Timestamp,
-    /// What else is known of it.
     #[serde(flatten)]
     more: Map<String, Value>,
 }

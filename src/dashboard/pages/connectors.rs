@@ -1,5 +1,6 @@
 //! Connectors: what hands messages in, how each is, how far it has read, and what it fetches of the past.
 
+use admin::Backfill;
 use admin::calls::HouseApiServer;
 use jiff::Timestamp;
 use maud::{Markup, html};
@@ -35,21 +36,6 @@ struct Connector {
     #[serde(default)]
     checkpoint: Option<Value>,
     last_seen_at: Timestamp,
-}
-
-/// A job that brings in old messages.
-#[derive(Deserialize)]
-struct Backfill {
-    job_id: Uuid,
-    connector_type: String,
-    endpoint_identity: String,
-    date_from: String,
-    date_to: String,
-    status: String,
-    rows_processed: i64,
-    rows_skipped: i64,
-    error: Option<String>,
-    updated_at: Timestamp,
 }
 
 async fn list(visit: &Visit) -> Answer {

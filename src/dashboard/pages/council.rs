@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 
 use admin::calls::HouseApiServer;
+use admin::{CouncilQuestion, CouncilStep};
 use jiff::Timestamp;
 use maud::{Markup, html};
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::answers::look;
@@ -25,20 +26,9 @@ const SHOWN: u32 = 100;
 /// What the council lists.
 #[derive(Deserialize)]
 struct QuestionList {
-    questions: Vec<Brief>,
+    questions: Vec<CouncilQuestion>,
     episodes_waiting: i64,
     episodes_refused: i64,
-}
-
-/// A question in the list.
-#[derive(Deserialize)]
-struct Brief {
-    id: Uuid,
-    question: String,
-    way: Option<String>,
-    answer: Option<String>,
-    failure: Option<String>,
-    asked_at: Option<Timestamp>,
 }
 
 /// A question with all that was done for it.
@@ -53,7 +43,7 @@ struct Question {
     ranking: Option<Vec<Place>>,
     asked_at: Option<Timestamp>,
     answered_at: Option<Timestamp>,
-    steps: Vec<Step>,
+    steps: Vec<CouncilStep>,
 }
 
 /// A member's place in the joined ranking.
@@ -62,20 +52,6 @@ struct Place {
     member: Option<String>,
     mean: Option<f64>,
     rankings: Option<u64>,
-}
-
-/// What one model did.
-#[derive(Deserialize)]
-struct Step {
-    stage: String,
-    round: i64,
-    member: String,
-    model: String,
-    session_id: Option<Uuid>,
-    said: Option<String>,
-    failure: Option<String>,
-    letters: Option<Map<String, Value>>,
-    ranking: Option<Vec<Option<String>>>,
 }
 
 /// The butlers that have a council.
@@ -136,7 +112,7 @@ async fn list(visit: &Visit) -> Answer {
     Ok(if before.is_none() { view.live("house").into() } else { view.into() })
 }
 
-fn brief(visit: &Visit, question: &Brief) -> Markup {
+fn brief(visit: &Visit, question: &CouncilQuestion) -> Markup {
     html! {
         a href={ "/council/" (question.id) } { (line(&question.question, 200)) }
         div.dim { @if let Some(at) = question.asked_at { (visit.now.when(at)) " " }
@@ -223,7 +199,7 @@ fn dissent(question: &Question) -> Markup {
     }
 }
 
-fn judges(question: &Question) -> impl Iterator<Item = &Step> {
+fn judges(question: &Question) -> impl Iterator<Item = &CouncilStep> {
     question.steps.iter().filter(|step| step.stage == "judge")
 }
 
@@ -250,7 +226,7 @@ fn stages(question: &Question) -> Markup {
     html! {
         @if question.steps.is_empty() { h2 { "Stages" } (empty("Nothing was done for it yet.")) }
         @for (at, round) in rounds {
-            @let of: Vec<&Step> = question.steps.iter()
+            @let of: Vec<&CouncilStep> = question.steps.iter()
                 .filter(|step| step.round == round && order.iter().position(|stage| *stage == step.stage).unwrap_or(order.len()) == at).collect();
             @let name = order.get(at).copied().unwrap_or("other");
             h2 { (heading(name)) @if round > 0 { ", round " (round) } }
@@ -272,7 +248,7 @@ fn heading(stage: &str) -> &'static str {
     }
 }
 
-fn card(step: &Step) -> Markup {
+fn card(step: &CouncilStep) -> Markup {
     html! {
         h3 { (line(&step.member, 60)) }
         div.dim { (line(&step.model, 60)) @if let Some(session) = step.session_id { " · " a href={ "/sessions/" (session) } { "its session" } } }

@@ -2,9 +2,8 @@
 
 use admin::calls::{HouseApiServer, InboxApiServer, TimelineApiServer};
 use base::text::truncate;
-use inbox::messages::Entry;
+use inbox::messages::{Entry, Part, Said};
 use maud::{Markup, html};
-use serde::Deserialize;
 use uuid::Uuid;
 
 use super::answers::{not_now, read};
@@ -27,28 +26,6 @@ const SHOWN: u32 = 50;
 const MOST: usize = 32 * 1024;
 const TABS: [(&str, &str); 5] =
     [("", "All"), ("accepted", "Waiting"), ("processing", "Under way"), ("done", "Done"), ("dead", "Came to nothing")];
-
-/// A part of a message, as its entry has it.
-#[derive(Deserialize)]
-struct Part {
-    n: i32,
-    butler: String,
-    chosen_by: String,
-    state: String,
-    prompt: String,
-    error: Option<String>,
-}
-
-/// An answer, the same.
-#[derive(Deserialize)]
-struct Said {
-    butler: String,
-    message: Option<String>,
-    emoji: Option<String>,
-    auto: bool,
-    at: Option<jiff::Timestamp>,
-    session_id: Option<Uuid>,
-}
 
 async fn list(visit: &Visit) -> Answer {
     let state = visit.query.get("state").filter(|state| TABS.iter().any(|(name, _)| name == state));

@@ -1,8 +1,9 @@
 //! MCP servers of others that butlers use: how each is, what it shows of its tools, and the owner's consent to them.
 
+use admin::McpServer;
 use maud::{Markup, html};
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::answers::{act, look, not_now};
 use crate::form::encoded;
@@ -19,23 +20,11 @@ pub(crate) const ROUTES: &[Route] = &[
 /// How a module of a butler is named that is an MCP server.
 const MODULE: &str = "mcp.";
 
-/// A server, as a butler's `mcp_server_list` has it.
-#[derive(Deserialize)]
-struct Server {
-    server: String,
-    state: String,
-    at: Option<String>,
-    tools: Vec<String>,
-    down: Option<String>,
-    /// Tools that are not as they were agreed to, each with what is the matter.
-    changes: Map<String, Value>,
-}
-
 /// A server with what it shows.
 #[derive(Deserialize)]
 struct Shown {
     #[serde(flatten)]
-    server: Server,
+    server: McpServer,
     shown: Vec<ShownTool>,
     held_sha256: Option<String>,
     differences: Vec<Difference>,
@@ -69,7 +58,10 @@ pub(super) async fn section(visit: &Visit, butlers: &[butler::ButlerStatus]) -> 
     let with = butlers.iter().filter(|b| !b.removed && b.modules.keys().any(|name| name.starts_with(MODULE)));
     let mut all = Vec::new();
     for butler in with {
-        all.push((butler.name.as_str(), look::<Vec<Server>>(visit, &butler.name, "mcp_server_list", json!({})).await));
+        all.push((
+            butler.name.as_str(),
+            look::<Vec<McpServer>>(visit, &butler.name, "mcp_server_list", json!({})).await,
+        ));
     }
     html! {
         h2 { "MCP servers of others" }
@@ -83,7 +75,7 @@ pub(super) async fn section(visit: &Visit, butlers: &[butler::ButlerStatus]) -> 
     }
 }
 
-fn brief(butler: &str, server: &Server) -> Markup {
+fn brief(butler: &str, server: &McpServer) -> Markup {
     html! {
         a href={ "/connectors/mcp/" (butler) "/" (encoded(&server.server)) } { strong { (butler) "/" (line(&server.server, 60)) } }
         " " (state(server))
@@ -92,7 +84,7 @@ fn brief(butler: &str, server: &Server) -> Markup {
     }
 }
 
-fn state(server: &Server) -> Markup {
+fn state(server: &McpServer) -> Markup {
     let held = match server.changes.len() {
         1 => "one of its tools waits".to_owned(),
         n => format!("{n} of its tools wait"),
@@ -178,7 +170,7 @@ mod tests {
         let told = |changes: Value| {
             let server =
                 json!({"server": "s", "state": "held", "at": null, "tools": [], "down": null, "changes": changes});
-            serde_json::from_value::<Server>(server).map(|server| state(&server).into_string())
+            serde_json::from_value::<McpServer>(server).map(|server| state(&server).into_string())
         };
         let two = told(json!({"a": "changed", "b": "new"})).unwrap();
         assert!(two.contains("2 of its tools wait for"), "{two}");

@@ -1,5 +1,6 @@
 //! One memory: what it says, how it came to be, what was done to it, and its owner's corrections.
 
+use admin::MemoryLink;
 use jiff::Timestamp;
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -24,7 +25,7 @@ struct Story {
     #[serde(default)]
     also_put: Vec<Value>,
     #[serde(default)]
-    links: Vec<Link>,
+    links: Vec<MemoryLink>,
 }
 
 /// What `memory_history` answers of one memory.
@@ -38,15 +39,6 @@ struct Past {
 
 /// So many of the things that were done to it are shown, the newest first.
 const PAST: u32 = 50;
-
-#[derive(Deserialize)]
-struct Link {
-    relation: String,
-    from: String,
-    from_id: Uuid,
-    to: String,
-    to_id: Uuid,
-}
 
 const PERMANENCE: [&str; 5] = ["permanent", "stable", "standard", "volatile", "ephemeral"];
 const SENSITIVITY: [&str; 3] = ["normal", "sensitive", "secret"];

@@ -1,9 +1,8 @@
 //! People: whom the household knows, under which identities, and inviting somebody.
 
-use admin::Pairing;
 use admin::calls::ContactsApiServer;
+use admin::{Identity, Pairing};
 use maud::{Markup, html};
-use serde::Deserialize;
 use serde_json::json;
 use uuid::Uuid;
 
@@ -20,15 +19,6 @@ pub(crate) const ROUTES: &[Route] = &[
     post("/people/remove", |visit| Box::pin(remove(visit))),
     post("/people/pair", |visit| Box::pin(pair(visit))),
 ];
-
-/// An identity under which a person writes; the list has them by the names of the people.
-#[derive(Deserialize)]
-struct Identity {
-    contact_id: Uuid,
-    name: String,
-    channel: String,
-    identity: String,
-}
 
 async fn list(visit: &Visit) -> Answer {
     let found = look::<Vec<Identity>>(visit, SWITCHBOARD, "contact_identity_list", json!({})).await;
