@@ -19,6 +19,23 @@ pub struct Identity {
     pub more: Map<String, Value>,
 }
 
+/// What hands messages in.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Connector {
+    pub connector_type: String,
+    pub endpoint_identity: String,
+    pub version: Option<String>,
+    /// `online`, `stale`, `offline` or `disconnected`.
+    pub liveness: String,
+    /// How it says that it is.
+    pub state: String,
+    pub error_message: Option<String>,
+    pub last_seen_at: Timestamp,
+    /// Its counters, how far it has read, and what else is known of it.
+    #[serde(flatten)]
+    pub more: Map<String, Value>,
+}
+
 /// A job that brings in messages of the past.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Backfill {
@@ -52,6 +69,31 @@ pub struct McpServer {
     pub down: Option<String>,
     /// Its tools that are not as they were agreed to, each with what is the matter.
     pub changes: Map<String, Value>,
+}
+
+/// A tool that an MCP server shows.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct McpTool {
+    pub tool: String,
+    pub called: Option<String>,
+    pub not_offered: Option<String>,
+    pub description: String,
+}
+
+/// How a tool differs from what was agreed to.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct McpDifference {
+    pub tool: String,
+    pub change: String,
+    pub before: Option<McpSide>,
+    pub after: Option<McpSide>,
+}
+
+/// A tool before or after a change.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct McpSide {
+    pub description: String,
+    pub schema: Value,
 }
 
 /// A question.

@@ -111,7 +111,9 @@ pub mod calls {
 
 pub use self::approvals::{ActionPage, NewStandingRule, ProposalPage};
 pub use self::sessions::{CallRow, Cancelled, SessionDetail, SessionPage, SessionRow};
-pub use answers::{Backfill, CouncilQuestion, CouncilStep, Identity, McpServer, MemoryLink};
+pub use answers::{
+    Backfill, Connector, CouncilQuestion, CouncilStep, Identity, McpDifference, McpServer, McpSide, McpTool, MemoryLink,
+};
 pub use audit::{AuditPage, AuditRow};
 pub use client::{Client, ClientError};
 pub use contacts::Pairing;

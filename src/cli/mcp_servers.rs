@@ -9,6 +9,7 @@ use super::problem::{Problem, USAGE};
 use super::text::one_line;
 use super::{Caller, Outcome};
 use admin::api::{HouseApiClient, WorkApiClient};
+use admin::{McpDifference, McpSide, McpTool};
 use base::text::visible::visible_line;
 
 /// The tool by which a butler tells of its servers; one without servers does not have it.
@@ -54,32 +55,9 @@ struct Server {
 struct Shown {
     #[serde(flatten)]
     server: Server,
-    shown: Vec<ShownTool>,
+    shown: Vec<McpTool>,
     held_sha256: Option<String>,
-    differences: Vec<Difference>,
-}
-
-#[derive(Deserialize, Serialize)]
-struct ShownTool {
-    tool: String,
-    called: Option<String>,
-    not_offered: Option<String>,
-    description: String,
-}
-
-#[derive(Deserialize, Serialize)]
-struct Difference {
-    tool: String,
-    change: String,
-    before: Option<Side>,
-    after: Option<Side>,
-}
-
-/// A tool before or after a change.
-#[derive(Deserialize, Serialize)]
-struct Side {
-    description: String,
-    schema: Value,
+    differences: Vec<McpDifference>,
 }
 
 pub async fn run(caller: Caller, what: McpServers) -> Outcome {
@@ -169,8 +147,8 @@ fn show(out: &Out, named: &str, shown: &Shown) {
 }
 
 /// A tool's text, a line each: its description, then its schema.
-fn lines(side: Option<&Side>) -> Vec<String> {
-    let Some(Side { description, schema }) = side else { return Vec::new() };
+fn lines(side: Option<&McpSide>) -> Vec<String> {
+    let Some(McpSide { description, schema }) = side else { return Vec::new() };
     let schema = serde_json::to_string_pretty(schema).unwrap_or_default();
     description.lines().chain(schema.lines()).map(visible_line).collect()
 }

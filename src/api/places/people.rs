@@ -1,12 +1,9 @@
 //! People, connectors and rules.
 
-use admin::{Backfill, Failure, Identity};
+use admin::{Backfill, Connector, Failure, Identity};
 use inbox::SWITCHBOARD;
 use inbox::triage::Rule;
-use jiff::Timestamp;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
 use super::messages::with_contact;
 use crate::endpoint::{Endpoint, get};
@@ -25,23 +22,6 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
         get("/backfills", "listBackfills", "Jobs that bring in messages of the past", backfills),
         get("/rules", "listRules", "What becomes of a message before any model is asked", rules),
     ]
-}
-
-/// What hands messages in.
-#[derive(Serialize, Deserialize, JsonSchema)]
-struct Connector {
-    connector_type: String,
-    endpoint_identity: String,
-    version: Option<String>,
-    /// `online`, `stale`, `offline` or `disconnected`.
-    liveness: String,
-    /// How it says that it is.
-    state: String,
-    error_message: Option<String>,
-    last_seen_at: Timestamp,
-    /// Its counters, how far it has read, and what else is known of it.
-    #[serde(flatten)]
-    more: Map<String, Value>,
 }
 
 async fn people(visit: &Visit, _: Nothing) -> Result<Page<Identity>, Failure> {

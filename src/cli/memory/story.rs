@@ -10,6 +10,7 @@ use uuid::Uuid;
 use super::super::out::Out;
 use super::super::text::{one_line, words};
 use super::print::{Shown, readable, shown};
+use admin::MemoryLink;
 
 /// What `memory_why` answers.
 #[derive(Deserialize)]
@@ -23,7 +24,7 @@ pub struct Story {
     #[serde(default)]
     also_put: Vec<Said>,
     #[serde(default)]
-    links: Vec<Link>,
+    links: Vec<MemoryLink>,
     #[serde(default)]
     events: Vec<Event>,
 }
@@ -49,15 +50,6 @@ struct Session {
 struct Said {
     id: String,
     content: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Link {
-    relation: String,
-    from: String,
-    from_id: String,
-    to: String,
-    to_id: String,
 }
 
 /// Something that was done to a memory.
@@ -101,7 +93,7 @@ pub fn why(out: &Out, story: &Story) {
     out.section("It replaced", &story.supersedes.as_ref().map(said).unwrap_or_default());
     out.section("It was replaced by", &story.superseded_by.as_ref().map(said).unwrap_or_default());
     out.section("It was also put as", &story.also_put.iter().map(said).collect::<Vec<_>>().join("\n"));
-    let link = |l: &Link| format!("{} {} {} {} {}", l.from, l.from_id, words(&l.relation), l.to, l.to_id);
+    let link = |l: &MemoryLink| format!("{} {} {} {} {}", l.from, l.from_id, words(&l.relation), l.to, l.to_id);
     out.section("Its links", &story.links.iter().map(link).collect::<Vec<_>>().join("\n"));
     out.line("");
     out.table(&story.events)

@@ -1,11 +1,10 @@
 //! Connectors: what hands messages in, how each is, how far it has read, and what it fetches of the past.
 
-use admin::Backfill;
 use admin::calls::HouseApiServer;
+use admin::{Backfill, Connector};
 use jiff::Timestamp;
 use maud::{Markup, html};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::answers::{act, look, not_now};
@@ -21,22 +20,6 @@ pub(crate) const ROUTES: &[Route] = &[
     post("/connectors/disconnect", |visit| Box::pin(disconnect(visit))),
     post("/connectors/backfills/*", |visit| Box::pin(change(visit))),
 ];
-
-/// A connector, as the switchboard's tools show it.
-#[derive(Deserialize)]
-struct Connector {
-    connector_type: String,
-    endpoint_identity: String,
-    version: Option<String>,
-    liveness: String,
-    state: String,
-    error_message: Option<String>,
-    #[serde(default)]
-    counters: Value,
-    #[serde(default)]
-    checkpoint: Option<Value>,
-    last_seen_at: Timestamp,
-}
 
 async fn list(visit: &Visit) -> Answer {
     let (status, connectors, jobs) = tokio::join!(
@@ -83,8 +66,8 @@ fn table(visit: &Visit, connectors: &[Connector]) -> Markup {
         dl.facts {
             dt { "Alive" } dd { (alive(&one.liveness)) " heard of " (visit.now.when(one.last_seen_at)) }
             dt { "Health" } dd { (badge(&one.state)) @if let Some(error) = &one.error_message { " " (line(error, 400)) } }
-            dt { "Has read up to" } dd { (checkpoint(visit, one.checkpoint.as_ref())) }
-            dt { "Messages" } dd { (counted(&one.counters, "messages_ingested")) " taken in, " (counted(&one.counters, "messages_failed")) " failed" }
+            dt { "Has read up to" } dd { (checkpoint(visit, one.more.get("checkpoint"))) }
+            dt { "Messages" } dd { (counted(&one.more, "messages_ingested")) " taken in, " (counted(&one.more, "messages_failed")) " failed" }
             @if let Some(version) = &one.version { dt { "Version" } dd { (line(version, 60)) } }
         }
         @if one.liveness != "disconnected" {
@@ -94,8 +77,9 @@ fn table(visit: &Visit, connectors: &[Connector]) -> Markup {
     } } } }
 }
 
-fn counted(counters: &Value, name: &str) -> String {
-    counters[name].as_i64().map_or_else(|| "unknown".to_owned(), count)
+fn counted(more: &Map<String, Value>, name: &str) -> String {
+    let counted = more.get("counters").and_then(|counters| counters[name].as_i64());
+    counted.map_or_else(|| "unknown".to_owned(), count)
 }
 
 /// How far it has read, and when that was noted: what came since then is what it lags behind.

@@ -1,9 +1,9 @@
 //! MCP servers of others that butlers use: how each is, what it shows of its tools, and the owner's consent to them.
 
-use admin::McpServer;
+use admin::{McpDifference, McpServer, McpSide, McpTool};
 use maud::{Markup, html};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::answers::{act, look, not_now};
 use crate::form::encoded;
@@ -25,32 +25,9 @@ const MODULE: &str = "mcp.";
 struct Shown {
     #[serde(flatten)]
     server: McpServer,
-    shown: Vec<ShownTool>,
+    shown: Vec<McpTool>,
     held_sha256: Option<String>,
-    differences: Vec<Difference>,
-}
-
-#[derive(Deserialize)]
-struct ShownTool {
-    tool: String,
-    called: Option<String>,
-    not_offered: Option<String>,
-    description: String,
-}
-
-#[derive(Deserialize)]
-struct Difference {
-    tool: String,
-    change: String,
-    before: Option<Side>,
-    after: Option<Side>,
-}
-
-/// A tool before or after a change.
-#[derive(Deserialize)]
-struct Side {
-    description: String,
-    schema: Value,
+    differences: Vec<McpDifference>,
 }
 
 /// The servers of all butlers that the visitor reaches.
@@ -140,7 +117,7 @@ fn held(visit: &Visit, shown: &Shown) -> Markup {
     }
 }
 
-fn side(name: &str, side: Option<&Side>) -> Markup {
+fn side(name: &str, side: Option<&McpSide>) -> Markup {
     html! { div {
         h4 { (name) }
         @match side {
@@ -163,6 +140,8 @@ async fn accept(visit: &Visit) -> Answer {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
 
     #[test]
