@@ -19,13 +19,13 @@ pub struct CostsArgs {
     /// From the first of this month on
     #[arg(long)]
     pub month: bool,
-    /// What the rows stand for: `butler`, `schedule` or `model`
+    /// What the rows stand for: `butler`, `schedule`, `model` or `day`
     #[arg(long, value_name = "WHAT", default_value = "butler", value_parser = costs_by)]
     pub by: By,
 }
 
 fn costs_by(text: &str) -> Result<By, BadArgument> {
-    By::from_name(text).ok_or_else(|| BadArgument(format!("one of {}", By::NAMES.join(", "))))
+    text.parse().map_err(|_| BadArgument(format!("one of {}", By::NAMES.join(", "))))
 }
 
 pub async fn run(caller: Caller, args: CostsArgs) -> Outcome {

@@ -11,8 +11,11 @@ use super::sql::Entry;
 use base::Money;
 
 /// What a report's rows stand for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, schemars::JsonSchema, strum::EnumString,
+)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 #[schemars(rename = "CostsBy")]
 pub enum By {
     #[default]
@@ -26,16 +29,6 @@ pub enum By {
 
 impl By {
     pub const NAMES: &[&str] = &["butler", "schedule", "model", "day"];
-
-    /// Reads one of [`By::NAMES`].
-    pub fn from_name(name: &str) -> Option<Self> {
-        Some(match name {
-            "butler" => By::Butler,
-            "schedule" => By::Schedule,
-            "model" => By::Model,
-            _ => return None,
-        })
-    }
 }
 
 /// The days of a report.
