@@ -1,6 +1,7 @@
 //! A butler's own events in its calendar: schedules that calendars show. There is no second scheduler behind them.
 
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
@@ -10,7 +11,7 @@ use uuid::Uuid;
 
 use super::actor::Scheduler;
 use super::edit::{change, make};
-use super::fields::{Fields, wrong};
+use super::fields::{Fields, TakenOut, wrong};
 use super::sql::{self, TaskRow};
 use super::target::{Target, unknown};
 use base::TenantId;
@@ -164,7 +165,9 @@ impl Event {
 /// How long an event is: from its last time before its end to that, and as long each time.
 fn length(task: &TaskRow) -> Option<SignedDuration> {
     let end = task.end_at?;
-    let times = task.timing().times(std::time::Duration::ZERO).ok()?;
+    let mut times = task.timing().times(Duration::ZERO).ok()?;
+    // It is as long as it was, whichever time was taken out.
+    times.except.clear();
     let (mut last, mut after) = (task.run_at.filter(|at| *at < end), end.checked_sub(LONGEST).ok()?);
     while let Some(at) = times.next(after).filter(|at| *at < end) {
         (last, after) = (Some(at), at);
@@ -236,17 +239,16 @@ fn left(call: &ToolCall, task: &TaskRow) -> Result<Option<Fields>, ToolError> {
         return Ok(None);
     }
     let at = instance_start_at.ok_or_else(|| wrong("this and following need instance_start_at, as it was listed."))?;
-    let before = |length| at.checked_sub(length).unwrap_or(at);
-    let times = task.timing().times(std::time::Duration::ZERO).map_err(|e| wrong(e.to_string()))?;
-    if at <= call.store.clock().now() || times.next(before(SignedDuration::from_nanos(1))) != Some(at) {
+    let times = task.timing().times(Duration::ZERO).map_err(|e| wrong(e.to_string()))?;
+    // Lists name times to the second.
+    let named = |time: &Timestamp| time.duration_since(at) < SignedDuration::from_secs(1);
+    let time = times.next(at.checked_sub(SignedDuration::from_nanos(1)).unwrap_or(at)).filter(named);
+    let Some(time) = time.filter(|time| *time > call.store.clock().now()) else {
         let why = format!("This event does not come at {at}. calendar_list_events shows when it does.");
         return Err(ToolError::refused("not_found", why));
-    }
-    let target = Target::of(task.id);
-    Ok(Some(match scope {
-        Scope::This => Fields { target, except: Some(at), ..Fields::default() },
-        _ => Fields { target, until_at: Some(before(SignedDuration::from_secs(1))), ..Fields::default() },
-    }))
+    };
+    let taken_out = if scope == Scope::This { TakenOut::This(time) } else { TakenOut::Following(time) };
+    Ok(Some(Fields { target: Target::of(task.id), taken_out: Some(taken_out), ..Fields::default() }))
 }
 
 /// The butler's own events of a time, for whoever shows its calendar.
@@ -257,7 +259,7 @@ pub async fn butler_events(call: &ToolCall, from: Timestamp, to: Timestamp) -> R
         if task.calendar_event_id.is_none() || task.tenant_id != tenant.as_str() {
             continue;
         }
-        let Ok(times) = task.timing().times(std::time::Duration::ZERO) else { continue };
+        let Ok(times) = task.timing().times(Duration::ZERO) else { continue };
         let mut after = from.saturating_sub(SignedDuration::from_secs(1)).unwrap_or(from);
         for _ in 0..MOST_TIMES {
             let Some(at) = times.next(after).filter(|at| *at < to) else { break };

@@ -180,10 +180,12 @@ impl Change {
         let times = if retimed { permitted(&timing, &worker.limits)? } else { spaced(&timing, &worker.limits)? };
         let first = times.next(now);
         let again = f.enabled == Some(true) && !old.enabled;
-        if first.is_none() && (retimed || (again && old.next_run_at.is_none())) {
+        // Whatever else is to come stays: a run that was moved, and one that nobody has decided on yet.
+        let taken = f.taken_out.zip(old.next_run_at).is_some_and(|(out, next)| out.has(next));
+        if first.is_none() && (retimed || taken || (again && old.next_run_at.is_none())) {
             return Err(over(&timing, now));
         }
-        let next = (retimed || again || moved.is_some()).then_some(moved.or(first));
+        let next = (retimed || taken || again || moved.is_some()).then_some(moved.or(first));
         let old = old.clone();
         let task = TaskRow {
             name: f.name.clone().unwrap_or(old.name),

@@ -1,7 +1,7 @@
 //! What a call says that a schedule is to be.
 
-use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -45,10 +45,31 @@ pub(super) struct Fields {
     pub reply_to: Option<String>,
     pub clear_reply: Option<bool>,
     pub enabled: Option<bool>,
-    /// A time to come that is taken out of it.
+    /// What is taken out of its times.
     #[serde(skip)]
-    pub except: Option<Timestamp>,
+    pub taken_out: Option<TakenOut>,
 }
+
+/// Times to come that a schedule loses.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum TakenOut {
+    This(Timestamp),
+    /// It and all later ones.
+    Following(Timestamp),
+}
+
+impl TakenOut {
+    /// Whether this time is among them.
+    pub fn has(self, time: Timestamp) -> bool {
+        match self {
+            Self::This(at) => time == at,
+            Self::Following(at) => time >= at,
+        }
+    }
+}
+
+/// How long calendars show of a schedule what it was without.
+const SHOWN: SignedDuration = SignedDuration::from_hours(24 * 400);
 
 pub(super) fn wrong(message: impl Into<String>) -> ToolError {
     ToolError::refused("invalid_arguments", message)
@@ -67,11 +88,7 @@ impl Fields {
 
     /// Whether the times are to change.
     pub fn retimed(&self) -> bool {
-        self.rule_given()
-            || self.timezone.is_some()
-            || self.start_at.is_some()
-            || self.until_at.is_some()
-            || self.except.is_some()
+        self.rule_given() || self.timezone.is_some() || self.start_at.is_some() || self.until_at.is_some()
     }
 
     fn rule_given(&self) -> bool {
@@ -103,9 +120,15 @@ impl Fields {
         if let Some(at) = self.moment(&new.timezone, now)? {
             new.run_at = Some(at);
         }
-        if let Some(at) = self.except {
-            new.except_at.retain(|gone| *gone > now);
-            new.except_at.push(at);
+        match self.taken_out {
+            Some(TakenOut::This(at)) => {
+                let oldest = now.saturating_sub(SHOWN).unwrap_or(now);
+                new.except_at.retain(|gone| *gone > oldest);
+                new.except_at.push(at);
+            }
+            // As exactly as rows keep times.
+            Some(TakenOut::Following(at)) => new.until_at = at.checked_sub(SignedDuration::from_millis(1)).ok(),
+            None => {}
         }
         Ok(new)
     }

@@ -298,7 +298,7 @@ async fn costs_are_told_by_butler_schedule_and_model() {
     let by_model = costs(&["--by", "model", "--month"]);
     assert_eq!(rows(&by_model), ["claude-sonnet-4-5 2/0 0.0108", "nobody-knows-1 1/1 unknown"], "{by_model}");
     let by_day = costs(&["--by", "day"]);
-    assert_eq!(by_day["rows"].as_array().map(Vec::len), Some(1), "{by_day}");
+    assert_eq!((&by_day["by"], &by_day["total"]["sessions"]), (&json!("day"), &json!(3)), "{by_day}");
     let (_, out, _) = household.cli(&["costs"]);
     assert!(
         out.contains("$0.0108") && out.contains("unknown") && out.contains("Forecast for the whole month: $"),

@@ -287,7 +287,7 @@ async fn a_butlers_own_event_loses_one_time_or_all_from_a_time_on() {
     let daemon = household.start().await;
     let butler = daemon.mcp("general");
     let daily = json!({"title": "Plants", "prompt": "water the plants", "cron": "0 9 * * *", "timezone": "UTC",
-                       "start_at": "2099-03-10T09:00:00Z", "until_at": "2099-03-16T00:00:00Z"});
+                       "start_at": "2099-03-10T09:00:00Z", "end_at": "2099-03-10T09:30:00Z", "until_at": "2099-03-16T00:00:00Z"});
     let id = butler.ok("calendar_create_butler_event", daily).await["event_id"].clone();
     let delete = async |scope: &str, at: &str| {
         let args = json!({"event_id": id, "scope": scope, "instance_start_at": at});
@@ -296,7 +296,10 @@ async fn a_butlers_own_event_loses_one_time_or_all_from_a_time_on() {
     let days = async || {
         let listed = list(&butler, "2099-03-01", "2099-04-01").await;
         let all = listed["butler_events"].as_array().cloned().unwrap_or_default();
-        all.iter().map(|one| one["start_at"].as_str().expect("a time")[8..10].to_owned()).collect::<Vec<_>>().join(" ")
+        let day = |one: &Value| {
+            one["start_at"].as_str().expect("a time").parse::<jiff::Timestamp>().expect("a time").to_string()
+        };
+        all.iter().map(|one| day(one)[8..10].to_owned()).collect::<Vec<_>>().join(" ")
     };
     assert_eq!(days().await, "10 11 12 13 14 15");
     let gone = delete("this", "2099-03-12T09:00:00Z").await;
@@ -310,11 +313,22 @@ async fn a_butlers_own_event_loses_one_time_or_all_from_a_time_on() {
     for never in ["2099-03-12T09:00:00Z", "2099-03-13T10:00:00Z", "2020-03-13T09:00:00Z"] {
         assert_eq!(delete("this", never).await["code"], "not_found", "{never}");
     }
+    // What comes next by itself stays where it was moved to.
+    let moved = json!({"id": id, "at": "2098-03-11T10:00:00Z"});
+    assert_eq!(butler.ok("schedule_update", moved).await["status"], "updated");
     assert_eq!(delete("following", "2099-03-14T09:00:00Z").await["series_left"], true);
     assert_eq!(days().await, "11 13");
+    let listed = list(&butler, "2099-03-01", "2099-04-01").await;
+    let ends = listed["butler_events"][1]["end_at"].as_str().expect("its end");
+    let end: jiff::Timestamp = ends.parse().expect("a time");
+    assert_eq!(end.to_string(), "2099-03-13T09:30:00Z", "{listed}");
+    let next = butler.ok("schedule_list", json!({})).await.to_string();
+    assert!(next.contains("2098-03-11T10:00"), "{next}");
     // What is changed afterwards stays without them.
     butler.ok("calendar_update_butler_event", json!({"event_id": id, "title": "All plants"})).await;
     assert_eq!(days().await, "11 13");
+    let back = json!({"id": id, "cron": "0 9 * * *"});
+    assert_eq!(butler.ok("schedule_update", back).await["status"], "updated");
     assert_eq!(delete("this", "2099-03-11T09:00:00Z").await["series_left"], true);
     assert_eq!(delete("this", "2099-03-13T09:00:00Z").await["series_left"], false, "none was left");
     let schedules = butler.ok("schedule_list", json!({})).await;

@@ -70,6 +70,10 @@ struct Here {
     repeats: bool,
 }
 
+/// What changes may come to: done, its event was changed or taken away by the other side meanwhile, or a series would end
+/// before it begins.
+const CAME_TO: [&str; 6] = ["created", "updated", "deleted", "changed", "not_found", "invalid_event"];
+
 struct Days {
     household: Household,
     alive: Mutex<Alive>,
@@ -80,6 +84,8 @@ struct Days {
     record: Mutex<Record>,
     chance: std::sync::Mutex<Chance>,
     words: std::sync::atomic::AtomicUsize,
+    /// What changes of the household came to, with how many did.
+    answers: std::sync::Mutex<BTreeMap<String, usize>>,
     home: TimeZone,
     today: std::sync::Mutex<Date>,
     _radicale: Radicale,
@@ -108,6 +114,7 @@ impl Days {
             record: Mutex::new(record),
             chance: std::sync::Mutex::new(Chance::new(seed)),
             words: std::sync::atomic::AtomicUsize::new(0),
+            answers: std::sync::Mutex::default(),
             home,
             today: std::sync::Mutex::new(FIRST),
             household,
@@ -169,10 +176,22 @@ impl Days {
             let mut alive = self.alive.lock().await;
             let daemon = alive.daemon.as_ref().expect("it runs");
             if let Some(answer) = daemon.mcp(BUTLER).try_call(tool, args.clone()).await {
-                return answer.text();
+                let answer = answer.text();
+                self.note(tool, args, &answer);
+                return answer;
             }
             self.again(&mut alive).await;
         }
+    }
+
+    /// Counts what a change came to, which is nothing else than what this household may meet.
+    fn note(&self, tool: &str, args: &Value, answer: &Value) {
+        if args.get("request_id").is_none() {
+            return;
+        }
+        let word = answer["code"].as_str().or(answer["status"].as_str()).unwrap_or_default();
+        assert!(CAME_TO.contains(&word), "{tool} {args}: {answer}");
+        *self.answers.lock().unwrap().entry(format!("{tool} {word}")).or_default() += 1;
     }
 
     /// Starts the daemon again, which has died at its point, and chooses the next one.
@@ -486,13 +505,14 @@ async fn both_sides_are_equal_after_many_days() {
     let (here, there) = (&record.here, &record.there);
     println!(
         "{count} days: {} events made here and {} there, {} statements here and {} there; requests {}; conflicts {kinds:?}; \
-         kills {:?}; {:.0} s",
+         kills {:?}; answers {:?}; {:.0} s",
         here.created.len(),
         there.created.len(),
         here.made.len(),
         there.made.len(),
         days.door.went(),
         days.alive.lock().await.kills,
+        days.answers.lock().unwrap(),
         begun.elapsed().as_secs_f64()
     );
 }
