@@ -73,7 +73,7 @@ fn definitions() -> Vec<Arc<Definition>> {
     let deleted = json!({
         "event_id": id,
         "scope": {"type": "string", "enum": ["this", "following", "series"], "description": "series by default"},
-        "instance_start_at": time("For this and following: start_at of the instance, as it was listed"),
+        "instance_start_at": time("An instance's start_at, as listed"),
     });
     let [create, update, delete, toggle] = CALENDAR_EVENT_TOOLS;
     vec![
@@ -93,7 +93,7 @@ fn definitions() -> Vec<Arc<Definition>> {
         ),
         define(
             delete,
-            "Take an event of your own away, one time of it, or it from a time on.",
+            "Take an event of your own away.",
             deleted,
             json!(["event_id"]),
             Meta { destructive: true, ..Meta::write(Effect::Idempotent) },

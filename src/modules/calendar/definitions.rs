@@ -140,8 +140,7 @@ fn reading() -> Vec<Declaration> {
     vec![
         ("The calendars that this butler sees; the first is where new events go.", json!({}), &[], shows()),
         (
-            "Events between two times, each instance of a repeating one by itself. One is confirmed, takes its time and comes \
-             once, if it does not say otherwise.",
+            "Events between two times, each instance of a repeating one by itself.",
             with(&window, &[in_calendar(), json!({"limit": limit})]),
             &[],
             shows(),
