@@ -103,6 +103,12 @@ impl From<String> for ModuleError {
     }
 }
 
+impl From<tools::SchemaError> for ModuleError {
+    fn from(why: tools::SchemaError) -> Self {
+        Self::new(why)
+    }
+}
+
 impl From<&str> for ModuleError {
     fn from(why: &str) -> Self {
         Self::new(why)

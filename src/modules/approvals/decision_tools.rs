@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{define, id_of, moment, own_action, own_rule};
+use super::{id_of, moment, own_action, own_rule};
 use crate::ModuleError;
 use access::{GrantScope, Holder};
 use approvals::{ApprovalGate, Constraints, Draft, Rule, Ruling, people};

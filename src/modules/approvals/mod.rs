@@ -5,8 +5,8 @@
 /// A tool named like the function that does its work.
 macro_rules! tool {
     ($gate:ident, $meta:expr, $work:ident, $description:expr, $properties:expr, $required:expr) => {{
-        let gate = $gate.clone();
-        let def = define(stringify!($work), $description, $properties, $required, $meta)?;
+        let (gate, required): (_, &[&str]) = ($gate.clone(), $required);
+        let def = tools::Definition::of(stringify!($work), $description, $properties, required, $meta)?;
         Tool::new(&def, handler(move |call| $work(call, gate.clone())))
     }};
 }
@@ -15,7 +15,6 @@ mod decision_tools;
 mod read_tools;
 
 use std::path::Path;
-use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
@@ -25,7 +24,7 @@ use super::contract::{Factory, Manifest, Module, ModuleContext, ModuleError};
 use approvals::{Action, ApprovalGate, DecideError, Rule, Settings};
 use base::{ButlerName, Label};
 use config::Section;
-use tools::{Definition, Meta, Tool, ToolCall, ToolError};
+use tools::{Tool, ToolCall, ToolError};
 
 const NAME: &str = "approvals";
 
@@ -56,16 +55,6 @@ impl Module for ApprovalsModule {
         tools.extend(decision_tools::tools(&cx.gate)?);
         Ok(tools)
     }
-}
-
-fn define(
-    name: &str,
-    description: &str,
-    properties: Value,
-    required: &[&str],
-    meta: Meta,
-) -> Result<Arc<Definition>, ModuleError> {
-    Definition::of(name, description, properties, required, meta).map_err(ModuleError::new)
 }
 
 fn id_of(what: &str) -> Value {

@@ -3,7 +3,7 @@
 use base::Label;
 use serde_json::{Value, json};
 
-use super::{define, id, id_of, moment, own_action, own_rule};
+use super::{id, id_of, moment, own_action, own_rule};
 use crate::ModuleError;
 use approvals::{Action, ApprovalGate, Filter, Status};
 use tools::{Meta, Tool, ToolCall, ToolError, handler};

@@ -29,14 +29,9 @@ pub(super) fn tools(journals: &Arc<Journals>) -> Result<Vec<Tool>, ModuleError> 
     let text =
         |most: u32, what: &str| json!({"type": "string", "minLength": 1, "maxLength": most, "description": what});
     let title = text(200, "Its heading, without the day");
-    let define = |name: &str, description: &str, properties: Value, required: Value, meta: Meta| {
-        let schema =
-            json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
-        Definition::new(name, description, schema, meta).map(Arc::new).map_err(ModuleError::new)
-    };
     let write = || Meta::write(Effect::Once).labelled();
     let core = CORE_SECTIONS.join(", ");
-    let read = define(
+    let read = Definition::of(
         TOOLS[0],
         "Read a file of the journal: core.md, reference/<name>.md, users/<person>.md, sessions/today.md or an earlier day's.",
         json!({"file": file("Which one"), "others": {"type": "boolean", "default": false, "description":
@@ -44,7 +39,7 @@ pub(super) fn tools(journals: &Arc<Journals>) -> Result<Vec<Tool>, ModuleError> 
         json!(["file"]),
         Meta::read(),
     )?;
-    let written = define(
+    let written = Definition::of(
         TOOLS[1],
         &format!(
             "Keep something in the journal: an entry of a reference or user file (one of the same title is replaced), or a \
@@ -59,21 +54,21 @@ pub(super) fn tools(journals: &Arc<Journals>) -> Result<Vec<Tool>, ModuleError> 
         json!(["file", "title", "text"]),
         write(),
     )?;
-    let logged = define(
+    let logged = Definition::of(
         TOOLS[2],
         "Add a line to the journal's log of today: an event, a completion, an error worth remembering.",
         json!({"text": text(1000, "What happened, in one line")}),
         json!(["text"]),
         write(),
     )?;
-    let archived = define(
+    let archived = Definition::of(
         TOOLS[3],
         "Move an entry that is not so any more from a reference or user file of the journal to its archive.",
         json!({"file": file("The file it stands in"), "title": title}),
         json!(["file", "title"]),
         write(),
     )?;
-    let checkpoint = define(
+    let checkpoint = Definition::of(
         TOOLS[4],
         "End a memory sync: what it wrote is kept, and the conversations up to `end` count as summarized. Only in a sync.",
         json!({"end": {"type": "integer", "minimum": 1, "description": "The last conversation of the range"},

@@ -50,10 +50,7 @@ impl Module for VcardModule {
                         contact_from_card(jsonb)"
                 .into());
         }
-        let define = |name: &str, description: &str, properties: Value, required: Value, meta: Meta| {
-            Definition::of(name, description, properties, required, meta).map_err(ModuleError::new)
-        };
-        let export = define(
+        let export = Definition::of(
             EXPORT,
             "One contact, or all that are listed, as vCard 4.0 text for an address book.",
             json!({"contact_id": {"type": "string", "format": "uuid", "description":
@@ -61,7 +58,7 @@ impl Module for VcardModule {
             json!([]),
             Meta::read(),
         )?;
-        let import = define(
+        let import = Definition::of(
             IMPORT,
             "Take in vCard text (versions 2.1 to 4.0, one card or many). Somebody of the same name who is there already \
              gets what is new. What a card holds that can't be taken in is told, card by card.",
