@@ -158,7 +158,7 @@ fn waits_for_answer(letter: &ParsedMail, around: &Around<'_>) -> bool {
 fn is_others(file: &Part) -> bool {
     let name = file.name.to_lowercase();
     file.is_letter
-        || file.media_type == "text/calendar"
+        || ["text/calendar", "application/ics"].contains(&file.media_type.as_str())
         || [".eml", ".msg", ".ics"].iter().any(|end| name.ends_with(end))
 }
 

@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use super::account::MailAccount;
 use crate::contract::ModuleError;
+use base::{Audience, Label, Trust};
 use mail::imap::{ImapError, ImapSession, Purpose, Stored, quoted};
 use mail::{Draft, ParsedMail, ProofResult, answer_subject, compose, is_address};
 use tools::{Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
@@ -24,6 +25,9 @@ const WHOLE: u32 = 4 * 1024 * 1024;
 /// Characters that are shown of one.
 const SHOWN: usize = 20_000;
 const SNIPPET: usize = 160;
+/// How far what stands in letters is believed: anybody may write one, and nothing that was decided on as it came is known
+/// of a letter that is read where it lies.
+const THEIRS: Label = Label { trust: Trust::Stranger, audience: Audience::Household };
 
 pub(super) fn names() -> Vec<String> {
     [SEARCH, READ, DRAFT].map(str::to_owned).to_vec()
@@ -31,14 +35,11 @@ pub(super) fn names() -> Vec<String> {
 
 pub(super) fn tools(accounts: Vec<MailAccount>) -> Result<Vec<Tool>, ModuleError> {
     let accounts = Arc::new(accounts);
-    let define = |name: &str, about: &str, properties: Value, required: Value, meta: Meta| {
-        Definition::of(name, about, properties, required, meta).map_err(ModuleError::new)
-    };
     let shows = || Meta { reads_untrusted: true, ..Meta::read() };
     let text =
         |most: u32, what: &str| json!({"type": "string", "minLength": 1, "maxLength": most, "description": what});
     let mailbox = || text(200, "Only this mailbox, by its address; without it the first");
-    let search = define(
+    let search = Definition::of(
         SEARCH,
         "Find letters in a mailbox of the household, the newest first, with sender, subject and beginning.",
         json!({"text": text(200, "Words that stand in it, in ASCII"), "from": text(200, "Part of the sender's name or address"),
@@ -48,14 +49,14 @@ pub(super) fn tools(accounts: Vec<MailAccount>) -> Result<Vec<Tool>, ModuleError
         json!([]),
         shows(),
     )?;
-    let read = define(
+    let read = Definition::of(
         READ,
         "One letter whole: its new words, what it quotes, and the names of its files.",
         json!({"id": text(200, "As email_search_inbox gives it"), "mailbox": mailbox()}),
         json!(["id"]),
         shows(),
     )?;
-    let draft = define(
+    let draft = Definition::of(
         DRAFT,
         "Write a letter into the drafts of a mailbox, for the owner to look at and send. Nothing is sent.",
         json!({"to": text(200, "To which address; may be left to the owner"), "subject": text(300, "Its subject"),
@@ -124,6 +125,9 @@ async fn find(call: ToolCall, accounts: Arc<Vec<MailAccount>>) -> Result<Value, 
         letters.push(told(&account, opened.validity, &stored));
     }
     session.close().await;
+    if !letters.is_empty() {
+        call.shows(&THEIRS);
+    }
     Ok(json!({"mailbox": account.address(), "found": all, "letters": letters}))
 }
 
@@ -140,8 +144,9 @@ fn told(account: &MailAccount, validity: u32, stored: &Stored) -> Value {
     }
 }
 
-/// The letter of this id; its mailbox stays open.
+/// The letter of this id, which the call shows; its mailbox stays open.
 async fn letter_of(
+    call: &ToolCall,
     session: &mut ImapSession,
     account: &MailAccount,
     id: &str,
@@ -158,12 +163,13 @@ async fn letter_of(
     let stored = session.letter(uid, WHOLE).await.map_err(failed)?.ok_or_else(gone)?;
     let letter = mail::read(&stored.raw, &account.options);
     let letter = letter.map_err(|e| ToolError::refused("unreadable", format!("It can't be read: {e}.")))?;
+    call.shows(&THEIRS);
     Ok((stored, letter))
 }
 
 async fn show(call: ToolCall, accounts: Arc<Vec<MailAccount>>) -> Result<Value, ToolError> {
     let (account, mut session) = open(&call, &accounts).await?;
-    let (stored, letter) = letter_of(&mut session, &account, call.text("id").unwrap_or_default()).await?;
+    let (stored, letter) = letter_of(&call, &mut session, &account, call.text("id").unwrap_or_default()).await?;
     session.close().await;
     let files: Vec<Value> = letter
         .files
@@ -189,7 +195,7 @@ async fn write(call: ToolCall, accounts: Arc<Vec<MailAccount>>) -> Result<Value,
     }
     let (account, mut session) = open(&call, &accounts).await?;
     let answered = match call.text("answers") {
-        Some(id) => Some(letter_of(&mut session, &account, id).await?.1),
+        Some(id) => Some(letter_of(&call, &mut session, &account, id).await?.1),
         None => None,
     };
     let own = answered.as_ref().map(|letter| answer_subject(&letter.subject));
