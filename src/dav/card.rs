@@ -3,7 +3,7 @@
 
 use base::text::plain_identity;
 
-use crate::lines::{Line, folded};
+use crate::lines::{Line, charset_of, folded, is_encoding};
 
 /// Schemes of messengers' addresses, by the channel that the house has for them.
 pub const MESSENGERS: [(&str, &str); 4] =
@@ -170,8 +170,14 @@ fn rewritten(bytes: &[u8], new: impl Fn(&Line) -> Option<Vec<u8>>, at_end: &[u8]
 fn revalued(line: &Line, value: &str) -> Vec<u8> {
     let head = line.text.strip_suffix(line.value()).and_then(|head| head.strip_suffix(':')).unwrap_or(&line.text);
     // What is written is plain text, whatever the old value was encoded in.
-    let head = split(head).into_iter().filter(|part| !part.to_ascii_uppercase().starts_with("ENCODING="));
-    folded(&format!("{}:{value}", head.collect::<Vec<_>>().join(";")))
+    folded(&format!("{}:{value}", plainly(head)))
+}
+
+/// A line's parameters for a value that is plain text: without an encoding, and in UTF-8 where it named a character set.
+fn plainly(head: &str) -> String {
+    let plain = |part: &&str| !is_encoding(part) && !part.to_ascii_uppercase().starts_with("ENCODING=");
+    let utf_8 = |part| if charset_of(part).is_some() { "CHARSET=UTF-8" } else { part };
+    split(head).into_iter().filter(plain).map(utf_8).collect::<Vec<_>>().join(";")
 }
 
 /// Sets the value of the first property of a name, or adds one.
@@ -339,6 +345,15 @@ mod tests {
         let nobody = of("email", "nobody@example.org");
         let new = Edit::Replace { old: nobody.clone(), new: of("email", "x@example.org") };
         assert_eq!(edit(&[new, Edit::Remove(nobody), Edit::Add(of("phone", "+44201"))]), CARD);
+    }
+
+    #[test]
+    fn what_was_encoded_is_written_plainly() {
+        let old = CARD.replace("FN:Ada\\, Countess", "FN;CHARSET=ISO-8859-1;ENCODING=QUOTED-PRINTABLE:Ad=E9=\r\nle");
+        assert_eq!(person(old.as_bytes()).unwrap().name, "Ad\u{e9}le");
+        let name = Edit::Name { shown: "Zo\u{eb}".into(), given: Some("Ada".into()), family: Some("Lovelace".into()) };
+        let new = edited(old.as_bytes(), &[name]).unwrap();
+        assert_eq!(String::from_utf8(new).unwrap(), CARD.replace("FN:Ada\\, Countess", "FN;CHARSET=UTF-8:Zo\u{eb}"));
     }
 
     #[test]

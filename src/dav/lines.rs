@@ -1,5 +1,8 @@
 //! vCards and iCalendar objects as lines that keep their bytes: whoever changes one leaves all others as they were.
 
+use mail_parser::decoders::charsets::map::charset_decoder;
+use mail_parser::decoders::quoted_printable::quoted_printable_decode;
+
 /// A logical line: what folding made several of is one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Line<'a> {
@@ -19,12 +22,15 @@ impl<'a> Line<'a> {
     /// The lines of a text, with nothing left out.
     pub fn all(bytes: &'a [u8]) -> Vec<Self> {
         let mut lines = Vec::new();
-        let (mut start, mut at) = (0, 0);
+        let (mut start, mut at, mut quoted) = (0, 0, false);
         while at < bytes.len() {
             let end = bytes[at..].iter().position(|b| *b == b'\n').map_or(bytes.len(), |n| at + n + 1);
+            quoted = if at == start { is_quoted(&bytes[start..end]) } else { quoted };
+            // What begins with white space goes on with the line before it, and so does what stands behind a soft break.
+            let soft = quoted && bytes[at..end].trim_ascii_end().ends_with(b"=") && !bytes[end..].starts_with(b"END:");
+            let goes_on = soft || matches!(bytes.get(end), Some(b' ' | b'\t'));
             at = end;
-            // What begins with white space goes on with the line before it.
-            if !matches!(bytes.get(end), Some(b' ' | b'\t')) {
+            if end == bytes.len() || !goes_on {
                 lines.push(Self::new(&bytes[start..end]));
                 start = end;
             }
@@ -33,7 +39,7 @@ impl<'a> Line<'a> {
     }
 
     fn new(raw: &'a [u8]) -> Self {
-        let text = String::from_utf8_lossy(&unfolded(raw)).into_owned();
+        let text = decoded(&unfolded(raw));
         let head = text.find([':', ';']).unwrap_or(0);
         let (group, name) = match text[..head].split_once('.') {
             Some((group, name)) => (Some(group.to_ascii_lowercase()), name.to_ascii_uppercase()),
@@ -71,12 +77,61 @@ impl<'a> Line<'a> {
     }
 }
 
+/// Whether the value of a line of vCard 2.1 is quoted-printable.
+fn is_quoted(line: &[u8]) -> bool {
+    let Some(colon) = line.iter().position(|b| *b == b':') else { return false };
+    line[..colon].split(|b| *b == b';').skip(1).any(|part| is_encoding(&String::from_utf8_lossy(part)))
+}
+
+/// Whether a parameter says that its value is quoted-printable, in either form of vCard 2.1.
+pub(crate) fn is_encoding(parameter: &str) -> bool {
+    ["QUOTED-PRINTABLE", "ENCODING=QUOTED-PRINTABLE"].iter().any(|form| parameter.eq_ignore_ascii_case(form))
+}
+
+pub(crate) fn charset_of(parameter: &str) -> Option<&str> {
+    let (name, value) = parameter.split_once('=')?;
+    name.trim().eq_ignore_ascii_case("CHARSET").then(|| value.trim().trim_matches('"'))
+}
+
+/// An unfolded line as text: its value out of its encoding and its character set, which cards of version 2.1 have. Text in
+/// no known set is read as programs of their time wrote it.
+fn decoded(line: &[u8]) -> String {
+    let colon = line.iter().position(|b| *b == b':').map_or(line.len(), |at| at + 1);
+    let (head, value) = (String::from_utf8_lossy(&line[..colon]), &line[colon..]);
+    let named = head.trim_end_matches(':').split(';').find_map(charset_of);
+    let decoder =
+        named.filter(|set| !set.eq_ignore_ascii_case("UTF-8")).and_then(|set| charset_decoder(set.as_bytes()));
+    let text = |bytes: &[u8]| match (decoder, std::str::from_utf8(bytes)) {
+        (Some(decoder), _) => decoder(bytes),
+        (None, Ok(text)) => text.to_owned(),
+        (None, Err(_)) => charset_decoder(b"windows-1252")
+            .map_or_else(|| String::from_utf8_lossy(bytes).into_owned(), |decoder| decoder(bytes)),
+    };
+    // As in later versions: ends of lines are escaped, and a backslash is one, but before a semicolon.
+    let quoted = if is_quoted(line) { quoted_printable_decode(value) } else { None };
+    let value = match quoted {
+        Some(value) => {
+            let plain = text(&value).replace('\\', "\\\\").replace("\\\\;", "\\;");
+            plain.replace("\r\n", "\\n").replace(['\r', '\n'], "\\n")
+        }
+        None => text(value),
+    };
+    format!("{head}{value}")
+}
+
 fn unfolded(raw: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(raw.len());
     let mut rest = raw;
+    let quoted = raw.contains(&b'=') && is_quoted(raw);
     while let Some(n) = rest.iter().position(|b| *b == b'\n') {
         let line = &rest[..n];
-        out.extend_from_slice(line.strip_suffix(b"\r").unwrap_or(line));
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if let Some(line) = line.trim_ascii_end().strip_suffix(b"=").filter(|_| quoted) {
+            out.extend_from_slice(line);
+            rest = &rest[n + 1..];
+            continue;
+        }
+        out.extend_from_slice(line);
         // The white space of the fold.
         rest = rest.get(n + 2..).unwrap_or_default();
     }
@@ -191,6 +246,19 @@ mod tests {
         assert!(bytes.split(|b| *b == b'\n').all(|line| line.len() <= 76));
         assert!(String::from_utf8(bytes.clone()).is_ok());
         assert_eq!(Line::all(&bytes)[0].text, text);
+    }
+
+    #[test]
+    fn a_line_of_version_2_1_is_read_in_its_encoding() {
+        let text = b"BEGIN:VCARD\r\nN;CHARSET=UTF-8;ENCODING=QUOTED-PRINTABLE:M=C3=BC= \r\nller;J=C3=B6rg;;;\r\n\
+            NOTE;QUOTED-PRINTABLE:a=0D=0Ab=3D=5Cc\r\nFN;CHARSET=ISO-8859-1:J\xf6rg\r\nORG:Stra\xdfe\r\nPHOTO;ENCODING=BASE64:aa=\r\n\
+            TEL;HOME:+49\r\n";
+        let lines = Line::all(text);
+        assert_eq!(lines.iter().flat_map(|line| line.raw).copied().collect::<Vec<_>>(), text);
+        let values: Vec<&str> = lines[1..].iter().map(Line::value).collect();
+        assert_eq!(values, ["M\u{fc}ller;J\u{f6}rg;;;", "a\\nb=\\\\c", "J\u{f6}rg", "Stra\u{df}e", "aa=", "+49"]);
+        // A soft break before the end is no reason to read on for ever.
+        assert_eq!(Line::all(b"NOTE;QUOTED-PRINTABLE:a=").len(), 1);
     }
 
     #[test]
