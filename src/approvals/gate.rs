@@ -83,6 +83,59 @@ impl ApprovalGate {
         self.actions.park(self.butler.as_str(), &earlier_tries, new_action).await
     }
 
+    /// The answer to a session's call that waits for a person. `None`: a rule of theirs lets it through, where `by_rule` says
+    /// that one may.
+    async fn answered(
+        &self,
+        call: &ToolCall,
+        (target, why): (Option<&EgressTarget>, Option<&str>),
+        cause: Cause,
+        by_rule: bool,
+    ) -> Result<Option<Value>, ToolError> {
+        let (Some(session), Some(taint)) = (call.session(), call.caller.taint()) else { return Ok(None) };
+        // More may have been shown since the call came in.
+        let label = taint.label();
+        let usual = (self.settings.default_risk_tier, self.settings.default_expiry_hours);
+        let (risk_tier, expiry_hours) = self.settings.gated(&call.def.name).unwrap_or(usual);
+        let args = Value::Object((*call.args).clone());
+        let request = call.context().clone().joined(&label);
+        let new_action = NewAction {
+            session: session.0,
+            tool: &call.def.name,
+            args: &args,
+            sensitive: &call.def.meta.sensitive,
+            why,
+            cause,
+            to: target.filter(|target| target.outward),
+            risk_tier,
+            expiry_hours,
+            request: &request,
+        };
+        // A rule names who may have influenced a session, which its request tells, and not what others had said that it
+        // was shown. What the person behind the request may learn whole, nobody else's words are in.
+        let known_whole = !label.is_influenced() || label.audience.includes(&call.context().heard_by());
+        let ruled = by_rule && known_whole;
+        if ruled && self.actions.by_rule(self.butler.as_str(), &new_action, &call.args).await?.is_some() {
+            return Ok(None);
+        }
+        let (action, _) = self.park(&new_action).await?;
+        (self.call)();
+        let why = match cause {
+            Cause::Gated => "it is one that the owner wants to see first",
+            Cause::Taint => {
+                "somebody else's words have influenced this session, and it would reach people who may not \
+                             learn all that it was shown"
+            }
+            Cause::Influenced => "somebody else's words have influenced this session, and it would change something",
+        };
+        Ok(Some(json!({
+            "status": "pending_approval", "action_id": action.id, "risk_tier": action.risk_tier,
+            "expires_at": action.expires_at.to_string(),
+            "message": format!("Not done yet: {why}. The owner was asked. Don't try another way; say that it waits, and \
+                                end. You get a new session once it is decided."),
+        })))
+    }
+
     /// Told when something was decided.
     pub fn wake(&self) {
         self.wake.notify_one();
@@ -163,61 +216,28 @@ impl EgressGate for ApprovalGate {
         egress_target: Option<&EgressTarget>,
         why: Option<&str>,
     ) -> Result<GateDecision, ToolError> {
-        let (Some(session), Some(taint)) = (call.session(), call.caller.taint()) else {
-            return Ok(GateDecision::Allow);
-        };
+        let (Some(_), Some(taint)) = (call.session(), call.caller.taint()) else { return Ok(GateDecision::Allow) };
         let label = taint.label();
         let outward = egress_target.filter(|target| target.outward);
-        let gated = self.settings.gated(&call.def.name);
-        let terms = gated.unwrap_or((self.settings.default_risk_tier, self.settings.default_expiry_hours));
+        let gated = self.settings.gated(&call.def.name).is_some() || call.def.meta.asks_always;
         let tells = outward.is_none_or(|target| self.may_tell(&label, target.those.as_deref(), call.context()));
         let changes = call.def.effect() != Effect::None && !call.def.meta.carries_label;
-        let (cause, (risk_tier, expiry_hours)) = if !tells {
-            (Cause::Taint, terms)
+        let cause = if !tells {
+            Cause::Taint
         } else if changes && label.is_influenced() && !self.others.may(label.trust, &call.def.name) {
-            (Cause::Influenced, terms)
-        } else if (gated.is_some() || call.def.meta.asks_always) && egress_target.is_none_or(|target| target.outward) {
-            (Cause::Gated, terms)
+            Cause::Influenced
+        } else if gated && egress_target.is_none_or(|target| target.outward) {
+            Cause::Gated
         } else {
             // What only the owner gets, the owner need not be asked for.
             return Ok(GateDecision::Allow);
         };
-        let args = Value::Object((*call.args).clone());
-        // More may have been shown since the call came in.
-        let request = call.context().clone().joined(&label);
-        let new_action = NewAction {
-            session: session.0,
-            tool: &call.def.name,
-            args: &args,
-            sensitive: &call.def.meta.sensitive,
-            why,
-            cause,
-            to: outward,
-            risk_tier,
-            expiry_hours,
-            request: &request,
-        };
-        // A rule names who may have influenced a session, which its request tells, and not what others had said that it
-        // was shown. What the person behind the request may learn whole, nobody else's words are in.
-        let known_whole = !label.is_influenced() || label.audience.includes(&call.context().heard_by());
-        if known_whole && self.actions.by_rule(self.butler.as_str(), &new_action, &call.args).await?.is_some() {
-            return Ok(GateDecision::Allow);
-        }
-        let (action, _) = self.park(&new_action).await?;
-        (self.call)();
-        let why = match cause {
-            Cause::Gated => "it is one that the owner wants to see first",
-            Cause::Taint => {
-                "somebody else's words have influenced this session, and it would reach people who may not \
-                             learn all that it was shown"
-            }
-            Cause::Influenced => "somebody else's words have influenced this session, and it would change something",
-        };
-        Ok(GateDecision::Hold(json!({
-            "status": "pending_approval", "action_id": action.id, "risk_tier": action.risk_tier,
-            "expires_at": action.expires_at.to_string(),
-            "message": format!("Not done yet: {why}. The owner was asked. Don't try another way; say that it waits, and \
-                                end. You get a new session once it is decided."),
-        })))
+        let waits = self.answered(call, (egress_target, why), cause, true).await?;
+        Ok(waits.map_or(GateDecision::Allow, GateDecision::Hold))
+    }
+
+    async fn hold(&self, call: &ToolCall, target: Option<&EgressTarget>, why: &str) -> Result<Value, ToolError> {
+        let held = self.answered(call, (target, Some(why)), Cause::Gated, false).await?;
+        held.ok_or_else(|| ToolError::Internal("a call that has to wait was let through".to_owned()))
     }
 }

@@ -26,6 +26,10 @@ pub enum ToolError {
     /// The trade says no: a normal result that the model can act on.
     #[error("{message}")]
     Refused { code: &'static str, message: String },
+    /// What a person decides on first, and why, as a tool sees only once it has looked: the call of a session that others may
+    /// have influenced waits for the owner. Nothing was changed.
+    #[error("{0}")]
+    NeedsApproval(&'static str),
     /// The database is away or refused the statement.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -54,7 +58,7 @@ impl ToolError {
     /// How the audit row names this end.
     pub fn outcome(&self) -> Outcome {
         match self {
-            ToolError::Refused { .. } | ToolError::Ended(_) => Outcome::Refused,
+            ToolError::Refused { .. } | ToolError::NeedsApproval(_) | ToolError::Ended(_) => Outcome::Refused,
             ToolError::Cancelled => Outcome::Cancelled,
             ToolError::Store(_) | ToolError::Internal(_) => Outcome::Error,
         }
@@ -84,6 +88,7 @@ impl ToolError {
                 "It was done, but its result can't be shown. Don't do it again; read what is there now.".to_owned(),
             ),
             ToolError::Refused { code, message } => (*code, message.clone()),
+            ToolError::NeedsApproval(why) => ("needs_approval", (*why).to_owned()),
             ToolError::Ended(why) => ("session_ended", format!("Not done: {why}.")),
             ToolError::Store(e) if Self::may_have_changed(e, effect) => (
                 "outcome_unknown",

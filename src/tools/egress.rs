@@ -69,6 +69,9 @@ pub trait EgressGate: Send + Sync {
         egress_target: Option<&EgressTarget>,
         why: Option<&str>,
     ) -> Result<GateDecision, ToolError>;
+    /// Has a session's call wait for a person whatever the gate says of it: its tool asks for that. Returns the session's
+    /// answer.
+    async fn hold(&self, call: &ToolCall, target: Option<&EgressTarget>, why: &str) -> Result<Value, ToolError>;
 }
 
 /// The argument in which a model may say why it makes the call.

@@ -2,9 +2,11 @@
 
 use serde_json::{Value, json};
 
+use crate::approvals::json_of;
+use crate::calendar::with_calendar;
 use crate::calendar_caldav::synced;
 use crate::support::radicale::{CALENDAR, Radicale};
-use crate::support::{Household, model};
+use crate::support::{Household, eventually, model};
 
 /// The text of the event with this title at the server.
 async fn there(server: &Radicale, title: &str) -> String {
@@ -105,6 +107,26 @@ async fn a_zone_that_nobody_knows_is_said_of_its_event() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_stays_in_the_zone_of_its_event() {
+    let household = with_calendar(Household::new(), "");
+    let daemon = household.start().await;
+    let butler = daemon.mcp("general");
+    let weekly = json!({"title": "Call", "start_at": "2027-03-08T09:00", "timezone": "America/New_York",
+                        "recurrence_rule": "FREQ=WEEKLY;BYDAY=MO;COUNT=3"});
+    let id = butler.ok("calendar_create_event", weekly).await["event_id"].clone();
+    for start in ["2027-03-08T10:00", "2027-03-08T15:30:00Z"] {
+        let moved = butler.ok("calendar_update_event", json!({"event_id": id, "start_at": start})).await;
+        assert_eq!(moved["status"], "updated", "{moved}");
+    }
+    let listed = butler.ok("calendar_list_events", json!({"start_at": "2027-03-01", "end_at": "2027-04-01"})).await;
+    let starts: Vec<_> =
+        listed["events"].as_array().expect("events").iter().map(|one| one["start_at"].clone()).collect();
+    // The clock changes there on the 14th, two weeks before it does in Europe.
+    let all = ["2027-03-08T10:30:00-05:00", "2027-03-15T10:30:00-04:00", "2027-03-22T10:30:00-04:00"];
+    assert_eq!(json!(starts), json!(all), "{listed}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn where_a_person_decides_on_overlaps_no_session_does() {
     let lunch = |title: &str| {
         json!({"title": title, "start_at": "2027-03-10T12:00", "end_at": "2027-03-10T13:00",
@@ -119,11 +141,20 @@ async fn where_a_person_decides_on_overlaps_no_session_does() {
     let butler = daemon.mcp("general");
     assert_eq!(butler.ok("calendar_create_event", lunch("Lunch")).await["status"], "created");
     let end = butler.ok("trigger", json!({"prompt": "put it beside lunch"})).await;
-    assert!(end["success"] == true && end.to_string().contains("a person decides on that"), "{end}");
+    assert!(end["success"] == true && end.to_string().contains("pending_approval"), "{end}");
     let day = json!({"start_at": "2027-03-10", "end_at": "2027-03-11"});
-    let listed = butler.ok("calendar_list_events", day).await;
+    let listed = butler.ok("calendar_list_events", day.clone()).await;
     assert_eq!(listed["events"].as_array().map(Vec::len), Some(1), "{listed}");
-    // A person did.
-    let made = butler.ok("calendar_create_event", lunch("Second lunch")).await;
+    // A person does by a call, and of the session's by a word.
+    let made = butler.ok("calendar_create_event", lunch("Third lunch")).await;
     assert_eq!((&made["status"], &made["overlaps"][0]["title"]), (&json!("created"), &json!("Lunch")), "{made}");
+    let waiting = &json_of(&household, &["approvals", "list"])["items"];
+    let id = waiting[0]["id"].as_str().unwrap_or_else(|| panic!("nothing waits: {waiting}")).to_owned();
+    json_of(&household, &["approvals", "approve", &id]);
+    eventually("what was approved is done", || async {
+        let listed = butler.ok("calendar_list_events", day.clone()).await;
+        let titles: Vec<_> = listed["events"].as_array().into_iter().flatten().map(|one| &one["title"]).collect();
+        if titles.contains(&&json!("Second lunch")) { Ok(()) } else { Err(listed.to_string()) }
+    })
+    .await;
 }

@@ -122,12 +122,8 @@ pub(super) async fn look(call: &ToolCall, book: &Book, object: &Object, own: &[U
     }
     let policy = policy(call, book);
     if policy == Policy::AllowOverlap {
-        if book.require_approval && call.session().is_some() {
-            return Err(ToolError::refused(
-                "needs_approval",
-                "It overlaps another event, and in this household a person decides on that. Nothing was changed. Say which event \
-                 it overlaps and ask, or choose another time.",
-            ));
+        if book.require_approval && call.caller.taint().is_some() {
+            return Err(ToolError::NeedsApproval("It overlaps another event."));
         }
         return Ok(Way::Overlaps(Overlaps { wanted, sources, own: own.to_vec() }));
     }

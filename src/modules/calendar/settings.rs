@@ -52,7 +52,7 @@ pub(super) struct Conflicts {
     /// refuses, `allow_overlap` makes it.
     #[schemars(extend("default" = "suggest"))]
     pub policy: Policy,
-    /// Whether sessions may not let events overlap by themselves.
+    /// Whether a session that lets events overlap waits for the owner's approval.
     #[schemars(extend("default" = false))]
     pub require_approval: bool,
 }

@@ -199,17 +199,22 @@ impl ToolSet {
     async fn through_the_door(&self, entry: &Entry, call: ToolCall, why: Option<String>) -> Result<Answer, ToolError> {
         let influenced = call.caller.taint().is_some_and(|taint| taint.label().is_influenced());
         let asks = entry.leaves && call.caller.taint().is_some() || entry.changes && influenced;
-        if asks {
-            let target = Self::target(entry, &call, influenced).await?;
-            if let GateDecision::Hold(answer) =
+        let target = if asks { Self::target(entry, &call, influenced).await? } else { None };
+        if asks
+            && let GateDecision::Hold(answer) =
                 self.inner.egress_gate.ask(&call, target.as_ref(), why.as_deref()).await?
-            {
-                return Ok(Answer::Constant(answer));
-            }
+        {
+            return Ok(Answer::Constant(answer));
         }
         // Whether it was the first call of its kind, or whom it reached, would tell of rows that the session was not shown.
         let silent = influenced && call.def.meta.carries_label && !call.def.meta.reads_private;
-        let answer = wait_out(&entry.tool, call).await?;
+        let answer = match wait_out(&entry.tool, &call).await {
+            Err(ToolError::NeedsApproval(reason)) if call.caller.taint().is_some() => {
+                let why = why.map_or_else(|| reason.to_owned(), |why| format!("{reason} {why}"));
+                return self.inner.egress_gate.hold(&call, target.as_ref(), &why).await.map(Answer::Varying);
+            }
+            answer => answer?,
+        };
         Ok(if silent { Answer::Constant(json!({"status": "ok"})) } else { Answer::Varying(answer) })
     }
 
@@ -268,7 +273,7 @@ impl ToolSet {
 
 /// Runs the handler, and again once the machine is well where that failed before anything was changed. Only for sessions:
 /// their models would have to try again themselves, and don't; people are told at once.
-async fn wait_out(tool: &Tool, call: ToolCall) -> Result<Value, ToolError> {
+async fn wait_out(tool: &Tool, call: &ToolCall) -> Result<Value, ToolError> {
     let (machine, deadline, mut pause) = (call.store.machine(), Instant::now() + PATIENCE, FIRST_PAUSE);
     loop {
         let result = (tool.handler)(call.clone()).await;
