@@ -5,6 +5,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::event::{Length, OWN_ALARM};
+use crate::moved::{Moved, extra_line, series_may_move, shift_exceptions};
 use crate::rule::MAX_COUNT;
 use crate::series::Window;
 use crate::text::{Component, Line, Node, escape, quote};
@@ -91,7 +92,11 @@ impl Change {
             event.set("RRULE", rule.iter().map(|rule| Line::new("RRULE", &rule.text)).collect());
         }
         if let Some(attendees) = &self.attendees {
-            event.set("ATTENDEE", attendees.iter().map(attendee_line).collect());
+            // Who stays keeps the line, with what other programs say of them there.
+            let known: Vec<Line> = event.lines("ATTENDEE").cloned().collect();
+            let line = |one: &Attendee| known.iter().find(|line| names(line, &one.email)).cloned();
+            let lines = attendees.iter().map(|one| line(one).unwrap_or_else(|| attendee_line(one)));
+            event.set("ATTENDEE", lines.collect());
             if let Some(organizer) = self.organizer.as_ref().filter(|_| !attendees.is_empty())
                 && event.line("ORGANIZER").is_none()
             {
@@ -148,6 +153,13 @@ fn check_rule(event: &Component, zones: &[Component], home: &TimeZone) -> Result
         return Err(CalendarError::rule(&rule.text, "it would end before it begins; give the new rule as well"));
     }
     Ok(())
+}
+
+/// Whether a line is of who has this address.
+fn names(line: &Line, email: &str) -> bool {
+    let value = line.value.trim();
+    let scheme = value.get(..7).filter(|start| start.eq_ignore_ascii_case("mailto:"));
+    scheme.map_or(value, |scheme| &value[scheme.len()..]).trim().eq_ignore_ascii_case(email)
 }
 
 fn attendee_line(attendee: &Attendee) -> Line {
@@ -268,7 +280,7 @@ fn resolve(
 fn update_series(object: &mut Object, change: &Change, now: Timestamp, home: &TimeZone) -> Result<(), CalendarError> {
     let master = object.master().unwrap_or(0);
     let old = object.events[master].clone();
-    let mut change = change.clone();
+    let (mut change, is_new_rule) = (change.clone(), change.rule.is_some());
     if let (Some(start), None, Some(rule)) = (&change.start, &change.rule, &old.rule) {
         series_may_move(object, rule, (&old.start, start))?;
     }
@@ -283,56 +295,27 @@ fn update_series(object: &mut Object, change: &Change, now: Timestamp, home: &Ti
             (false, _) => start.plus(SignedDuration::from_hours(1))?,
         });
     }
+    let moved = change.start.clone().filter(|start| start.is_date() == old.start.is_date() && *start != old.start);
+    let moved = moved.map(|to| Moved { from: &old.start, to, home });
+    // Where it ended by the clock it ends by it again, so that it has as many times as before.
+    if let (Some(to), None, Some(rule)) = (&change.start, &change.rule, &old.rule)
+        && let Some(until) = &rule.until
+        && *to != old.start
+    {
+        let moved = Moved { from: &old.start, to: to.clone(), home };
+        change.rule = Some(Some(rule.ending(None, Some(moved.end(until)?))));
+    }
     let zones = object.timezones();
     if let Some(component) = object.component_mut(master) {
         change.apply(component, &zones, now, home)?;
     }
-    let moved = change.start.as_ref().filter(|start| start.is_date() == old.start.is_date() && **start != old.start);
-    if let Some(start) = moved {
-        shift_exceptions(object, &old.start, start)?;
+    // Of an instance alone the name stays that of its series, which is elsewhere.
+    if let Some(moved) = moved.filter(|_| object.master().is_some()) {
+        shift_exceptions(object, &moved)?;
     }
     *object = Object::of(object.root.clone())?;
-    if change.rule.is_some() {
+    if is_new_rule {
         drop_lost_exceptions(object, home)?;
-    }
-    Ok(())
-}
-
-/// A rule that names its days, and exceptions of whole days or of times, don't go along with every move: guessed wrong, what
-/// was taken away would be back.
-fn series_may_move(object: &Object, rule: &Rule, (old, new): (&When, &When)) -> Result<(), CalendarError> {
-    let numbers = rule.month_days.iter().chain(&rule.year_days).chain(&rule.weeks).chain(&rule.months);
-    let named = !rule.days.is_empty() || numbers.chain(&rule.hours).next().is_some();
-    if named && old.local() != new.local() {
-        let why = "it names its own days or hours, so it would not follow the new start; give the new rule as well";
-        return Err(CalendarError::rule(&rule.text, why));
-    }
-    let exceptions =
-        object.events.len() > 1 || object.events.iter().any(|e| !(e.except.is_empty() && e.extra.is_empty()));
-    if exceptions && old.is_date() != new.is_date() {
-        let why = "single instances of it were changed or taken away, and a day is no time; make a new event instead";
-        return Err(CalendarError::rule(&rule.text, why));
-    }
-    Ok(())
-}
-
-/// Exceptions name instances by their start, so they move with the series.
-fn shift_exceptions(object: &mut Object, old: &When, new: &When) -> Result<(), CalendarError> {
-    let range = |_| CalendarError::OutOfRange(new.to_string());
-    let by = new.local().duration_since(old.local());
-    let moved = |at: &When| -> Result<When, CalendarError> { Ok(new.at(at.local().checked_add(by).map_err(range)?)) };
-    for at in 0..object.events.len() {
-        let event = object.events[at].clone();
-        let Some(component) = object.component_mut(at) else { continue };
-        if let Some(id) = &event.recurrence_id {
-            component.set("RECURRENCE-ID", vec![moved(id)?.line("RECURRENCE-ID")]);
-            continue;
-        }
-        let lines = |name: &str, all: Vec<&When>| {
-            all.into_iter().map(|at| Ok(moved(at)?.line(name))).collect::<Result<Vec<_>, CalendarError>>()
-        };
-        component.set("EXDATE", lines("EXDATE", event.except.iter().collect())?);
-        component.set("RDATE", lines("RDATE", event.extra.iter().map(|(at, _)| at).collect())?);
     }
     Ok(())
 }
@@ -450,17 +433,33 @@ fn split(
         None => (None, None),
     };
     let rule = |rule: Option<Rule>| rule.iter().map(|rule| Line::new("RRULE", &rule.text)).collect::<Vec<_>>();
-    let keep = |name: &str, all: Vec<&When>, wanted: bool| -> Vec<Line> {
-        all.into_iter().filter(|when| later(when) == wanted).map(|when| when.line(name)).collect()
+    // A day excepts all that begins on it by the series' clock: of the instance's own day, in both.
+    let day = event.start.of_instant(at, home).local().date();
+    let on_side = |when: &When, wanted: bool| match when {
+        When::Date(excepted) if !event.start.is_date() => {
+            if wanted {
+                *excepted >= day
+            } else {
+                *excepted <= day
+            }
+        }
+        _ => later(when) == wanted,
     };
-    let except: Vec<&When> = event.except.iter().collect();
-    let extra: Vec<&When> = event.extra.iter().map(|(at, _)| at).collect();
+    let except = |wanted: bool| -> Vec<Line> {
+        event.except.iter().filter(|when| on_side(when, wanted)).map(|when| when.line("EXDATE")).collect()
+    };
+    let extra = |wanted: bool, but: Option<&When>| -> Vec<Line> {
+        // What brings a length of its own says more than the start does.
+        let says = |at: &When, length: Option<Length>| Some(at) != but || length.is_some();
+        let side = event.extra.iter().filter(|(at, length)| later(at) == wanted && says(at, *length));
+        side.map(|(at, length)| extra_line(at, *length)).collect()
+    };
     let master_of = |object: &Object| object.master().unwrap_or(0);
     let (at_before, zones) = (master_of(&before), before.timezones());
     if let Some(component) = before.component_mut(at_before) {
         component.set("RRULE", rule(first_rule));
-        component.set("EXDATE", keep("EXDATE", except.clone(), false));
-        component.set("RDATE", keep("RDATE", extra.clone(), false));
+        component.set("EXDATE", except(false));
+        component.set("RDATE", extra(false, None));
         Change::default().apply(component, &zones, now, home)?;
     }
     let end = event.end_of(id, event.length, home)?;
@@ -473,8 +472,8 @@ fn split(
             component.set("DURATION", Vec::new());
             component.set("DTEND", vec![end.line("DTEND")]);
             component.set("RRULE", rule(rest_rule.clone()));
-            component.set("EXDATE", keep("EXDATE", except.clone(), true));
-            component.set("RDATE", keep("RDATE", extra.iter().copied().filter(|at| *at != id).collect(), true));
+            component.set("EXDATE", except(true));
+            component.set("RDATE", extra(true, Some(id)));
         }
     }
     Ok((Object::of(before.root)?, Object::of(after.root)?))

@@ -21,6 +21,7 @@ mod edit;
 mod error;
 mod event;
 mod free;
+mod moved;
 mod object;
 mod rule;
 mod series;

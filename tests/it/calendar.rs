@@ -7,7 +7,7 @@ use crate::support::{Daemon, Household, Mcp, model};
 const SECTION: &str = "\n[modules.calendar]\nprovider = \"local\"\ntime_zone = \"Europe/Berlin\"\n";
 
 /// `more` goes into the section of general's calendar.
-fn with_calendar(household: Household, more: &str) -> Household {
+pub fn with_calendar(household: Household, more: &str) -> Household {
     household.with_module("general", "calendar", &format!("{SECTION}{more}"))
 }
 

@@ -56,7 +56,7 @@ pub(super) async fn reaches(call: &ToolCall, book: &Book) -> Result<Option<Egres
 pub(super) async fn answer(call: &ToolCall, book: &Book) -> Result<Value, ToolError> {
     let (row, object, _) = invitation(call, book).await?;
     let answer: Answer = call.text("response").unwrap_or_default().parse().map_err(refused)?;
-    let at = instance(call, book)?;
+    let at = instance(call, book, object.main())?;
     let answered = respond(&object, book.own(), at.as_ref(), (answer, call.text("comment")), book.home());
     let answered = answered.map_err(refused)?;
     let mut result = writes::told("answered", row.id, (&answered, at.as_ref()), book);

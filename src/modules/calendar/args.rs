@@ -81,9 +81,10 @@ pub(super) fn scope(call: &ToolCall) -> Scope {
 }
 
 /// The instance that a call names by its start in the series.
-pub(super) fn instance(call: &ToolCall, book: &Book) -> Result<Option<When>, ToolError> {
+pub(super) fn instance(call: &ToolCall, book: &Book, of: &Event) -> Result<Option<When>, ToolError> {
     let given = call.text("instance_start_at");
-    given.map(|given| when("instance_start_at", given, &book.zone)).transpose()
+    let zone = if let When::Zoned(_, zone) = &of.start { zone } else { &book.zone };
+    given.map(|given| when("instance_start_at", given, zone)).transpose()
 }
 
 /// Who comes by a call's list, of whom some are `known`.
@@ -106,8 +107,23 @@ pub(super) fn attendees(call: &ToolCall, known: &[Attendee], optional: bool) -> 
 
 /// What a call changes of an event. `old`: the event, for an update.
 pub(super) fn change(call: &ToolCall, book: &Book, old: Option<&Event>) -> Result<Change, ToolError> {
-    let zone = zone(call, book)?;
-    let time = |name: &str| call.text(name).map(|given| when(name, given, &zone)).transpose();
+    // Whatever is said of an event stays in its zone, for all others who are in it.
+    let zone = match (call.text("timezone"), old.map(|old| &old.start)) {
+        (None, Some(When::Zoned(_, zone))) => zone.clone(),
+        _ => zone(call, book)?,
+    };
+    // What is kept in UTC repeats by it.
+    let in_utc = old.is_some_and(|old| matches!(old.start, When::Utc(_))) && call.text("timezone").is_none();
+    let time = |name: &str| {
+        let at = call.text(name).map(|given| when(name, given, &zone)).transpose()?;
+        match at {
+            Some(at @ When::Zoned(..)) if in_utc => {
+                let at = at.instant(book.home()).map_err(refused)?;
+                Ok(Some(When::Utc(at.to_zoned(TimeZone::UTC).datetime())))
+            }
+            at => Ok::<_, ToolError>(at),
+        }
+    };
     let (mut start, mut end) = (time("start_at")?, time("end_at")?);
     let all_day = call.args.get("all_day").and_then(Value::as_bool);
     let was = old.map(|old| old.start.is_date());

@@ -131,9 +131,10 @@ pub(super) async fn free(call: &ToolCall, book: &Book) -> Result<Value, ToolErro
     let unknown = book.cover(&call.context().tenant_id, from, to).await?;
     let ids: Vec<Uuid> = sources.iter().map(|source| source.id).collect();
     let minutes = |name: &str| call.args.get(name).and_then(Value::as_i64).unwrap_or(0);
-    let travel = SignedDuration::from_mins(minutes("travel_minutes"));
-    // What is just outside needs its travel inside.
-    let around = (from.saturating_sub(travel).unwrap_or(from), to.saturating_add(travel).unwrap_or(to));
+    let [travel, pause] = ["travel_minutes", "pause_minutes"].map(|name| SignedDuration::from_mins(minutes(name)));
+    // What is just outside needs its travel and its pause inside.
+    let apart = travel.max(pause);
+    let around = (from.saturating_sub(apart).unwrap_or(from), to.saturating_add(apart).unwrap_or(to));
     let busy = sql::times(call, &ids, around).await?;
     let zone = zone(call, book)?;
     let search = FreeSearch {
@@ -143,7 +144,7 @@ pub(super) async fn free(call: &ToolCall, book: &Book) -> Result<Value, ToolErro
         hours: hours(call)?,
         zone: zone.tz.clone(),
         travel,
-        pause: SignedDuration::from_mins(minutes("pause_minutes")),
+        pause,
         away: call.args.get("away").and_then(Value::as_bool).unwrap_or(false),
     };
     let limit = usize::try_from(call.args.get("limit").and_then(Value::as_u64).unwrap_or(10)).unwrap_or(10);

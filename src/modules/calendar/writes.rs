@@ -199,7 +199,7 @@ pub(super) async fn change_event(call: &ToolCall, book: &Book) -> Result<Value, 
     if call.text("status").is_some() {
         answers_in_passing(call, book, &object)?;
     }
-    let (scope, at) = (scope(call), instance(call, book)?);
+    let (scope, at) = (scope(call), instance(call, book, object.main())?);
     let of = at.as_ref().filter(|_| scope == Scope::This);
     let old = of.map_or_else(|| object.main(), |of| object.shown_as(of, book.home()));
     let change = change(call, book, Some(old))?;
@@ -224,7 +224,7 @@ async fn edit(
 ) -> Result<Value, ToolError> {
     let (now, home) = (call.store.clock().now(), book.home());
     let fresh = Uuid::now_v7();
-    let at = instance(call, book)?;
+    let at = instance(call, book, object.main())?;
     let edited =
         update(&object, scope, at.as_ref(), &change, (now, home, &format!("{fresh}@butlerd"))).map_err(refused)?;
     let Edited { object: before, following } = edited;
@@ -256,7 +256,8 @@ pub(super) async fn delete(call: &ToolCall, book: &Book) -> Result<Value, ToolEr
     let (row, object) = event(call, book).await?;
     answers_in_passing(call, book, &object)?;
     let now = call.store.clock().now();
-    let edited = remove(&object, scope(call), instance(call, book)?.as_ref(), now, book.home()).map_err(refused)?;
+    let edited = remove(&object, scope(call), instance(call, book, object.main())?.as_ref(), now, book.home())
+        .map_err(refused)?;
     let step = match edited.object {
         Some(object) => Step::Put { object, id: row.id, source: row.source, seen: Some(row.revision) },
         None => Step::Drop { id: row.id, revision: row.revision },

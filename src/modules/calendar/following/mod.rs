@@ -167,10 +167,15 @@ impl CalendarSync {
     }
 
     async fn attempt(&self, claimed: &Claimed) -> Result<Report, ProviderError> {
-        let (place, read_only) = match &claimed.place {
-            Some(place) => (place.clone(), claimed.read_only),
-            None => {
-                let found = choose(&claimed.name, &self.provider.calendars().await?)?;
+        let found = match &claimed.place {
+            Some(_) if !claimed.read_only => None,
+            // It may have been given to the account since.
+            Some(place) => self.provider.calendars().await?.into_iter().find(|found| found.place == *place),
+            None => Some(choose(&claimed.name, &self.provider.calendars().await?)?),
+        };
+        let (place, read_only) = match found {
+            None => (claimed.place.clone().unwrap_or_default(), claimed.read_only),
+            Some(found) => {
                 let noted = async {
                     sql::found(&mut self.lease().await?, claimed.source, (&found.place, found.read_only)).await
                 };
