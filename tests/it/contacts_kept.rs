@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::contacts::{BOOK, Radicale, add, card, people, sync, with_book};
 use crate::support::{Household, eventually};
@@ -168,4 +168,63 @@ async fn cards_of_version_4_keep_pictures_members_and_labels_through_a_servers_h
     let ours: Vec<u8> = db.query_one(sql, &[]).await.expect("the row").get(0);
     assert_eq!(String::from_utf8_lossy(&ours), radicale.get("club").await);
     assert!(!String::from_utf8_lossy(&ours).contains("dan@example.org"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_who_share_a_number_stay_two_and_keep_it() {
+    let Some(radicale) = Radicale::start("contacts_kept::two_who_share_a_number_stay_two_and_keep_it").await else {
+        return;
+    };
+    for (pair, number) in [(["Ada", "Bea"], "1111111"), (["Cy", "Dan"], "2222222")] {
+        for name in pair {
+            let id = name.to_lowercase();
+            let (tel, mail) = (format!("TEL;TYPE=work:+49 30 {number}"), format!("EMAIL:{id}@example.org"));
+            radicale.put(&id, &card(&id, name, &[&tel, &mail])).await;
+        }
+    }
+    let household = with_book(Household::new(), &radicale);
+    let daemon = household.start().await;
+    let butler = daemon.mcp("general");
+    sync(&butler).await;
+    let open = async || {
+        let shown = butler.ok("contacts_source_reconcile", json!({})).await;
+        shown["proposals"].as_array().unwrap_or_else(|| panic!("{shown}")).clone()
+    };
+    // The first of each two has the number, and of the second a person says whether it is the same one.
+    let asked = open().await;
+    assert!(asked.len() == 2 && asked.iter().all(|one| one["kind"] == "identity"), "{asked:?}");
+    assert_eq!(people(&daemon).await.len(), 4, "{:?}", people(&daemon).await);
+    let decide = async |args: Value| {
+        let done = butler.ok("contacts_source_reconcile", args).await;
+        assert_eq!(done["status"], "ok", "{done}");
+        sync(&butler).await;
+    };
+    decide(json!({"action": "accept", "proposal_id": asked[0]["proposal_id"]})).await;
+    decide(json!({"action": "reject", "proposal_id": asked[1]["proposal_id"]})).await;
+    assert_eq!(open().await, [] as [Value; 0], "what was said is not asked again");
+    // The first two are two after all: the number is no reason to change either card.
+    let contact = butler.ok("contacts_source_reconcile", json!({"contact_id": asked[0]["contact_id"]})).await;
+    let name = &asked[0]["card_says"]["name"];
+    let split =
+        contact["cards"].as_array().expect("cards").iter().find(|card| card["name"] == *name).expect("its card");
+    decide(json!({"action": "split", "card_id": split["card_id"]})).await;
+    sync(&butler).await;
+    let all = people(&daemon).await;
+    for (name, number) in [("Ada", "1111111"), ("Bea", "1111111"), ("Cy", "2222222"), ("Dan", "2222222")] {
+        let id = name.to_lowercase();
+        assert!(all.contains(&format!("{name} email {id}@example.org")), "{all:?}");
+        let card = radicale.get(&id).await;
+        assert!(card.contains(number), "{card}");
+    }
+    assert_eq!(all.len(), 6, "{all:?}");
+    assert_eq!(open().await, [] as [Value; 0], "nor is it asked again after a split");
+    // A number is theirs who still have it.
+    radicale.put("cy", &card("cy", "Cy", &["EMAIL:cy@example.org"])).await;
+    let other = if split["name"] == "Bea" { ["ada", "Bea"] } else { ["bea", "Ada"] };
+    radicale.delete(other[0]).await;
+    sync(&butler).await;
+    let all = people(&daemon).await;
+    for (name, number) in [("Dan", "+49302222222"), (other[1], "+49301111111")] {
+        assert!(all.contains(&format!("{name} phone {number}")), "{all:?}");
+    }
 }

@@ -216,6 +216,22 @@ pub(super) async fn others(tx: &mut Tx<'_>, contact: Uuid, card: Uuid) -> Result
     Ok((rows.iter().map(|row| row.get("said")).collect(), older))
 }
 
+/// How other cards of the same address book call a contact.
+pub(super) async fn called(tx: &mut Tx<'_>, contact: Uuid, card: Uuid) -> Result<Vec<String>, StoreError> {
+    let sql = "SELECT o.seen ->> 'name' AS name FROM shared.contact_cards k
+               JOIN shared.contact_cards o ON o.tenant_id = k.tenant_id AND o.source = k.source AND o.id <> k.id
+               JOIN shared.contact_links l ON l.tenant_id = o.tenant_id AND l.card = o.id AND l.contact = $1
+               WHERE k.tenant_id = shared.tenant() AND k.id = $2 AND o.archived_at IS NULL AND o.seen ->> 'name' IS NOT NULL";
+    tx.query(sql, &[&contact, &card]).await.column("name").map_err(failed("looking for a contact's cards"))
+}
+
+/// Of whom a person said that this card does not speak.
+pub(super) async fn refused(tx: &mut Tx<'_>, card: Uuid) -> Result<Vec<Uuid>, StoreError> {
+    let sql = "SELECT p.contact FROM shared.contact_proposals p WHERE p.tenant_id = shared.tenant() AND p.card = $1
+               AND p.kind <> 'owner' AND NOT p.accepted AND p.contact IS NOT NULL";
+    tx.query(sql, &[&card]).await.column("contact").map_err(failed("reading what was decided of a card"))
+}
+
 /// Whose these identities are: each with its contact.
 pub(super) async fn by_identity(tx: &mut Tx<'_>, ids: &Value) -> Result<Vec<(Uuid, String, String)>, StoreError> {
     let sql = "SELECT contact_id, channel, identity FROM shared.contacts_by_identity($1) ORDER BY 1, 2, 3";

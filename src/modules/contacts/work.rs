@@ -50,13 +50,14 @@ async fn one(source: &Source, id: Uuid, writes: bool) -> Result<bool, StoreError
     };
     let mut seen: Option<Seen> = card.seen.clone().and_then(|seen| serde_json::from_value(seen).ok());
     let mut ours = card.ours.clone();
+    let was_another = seen.as_ref().is_some_and(|seen| card.contact != Some(seen.contact));
     if let Some(before) = seen.take_if(|seen| card.contact != Some(seen.contact)) {
         withdraw(source, &mut tx, id, &before).await?;
         let edits = if writes { before.untaught() } else { Vec::new() };
         ours = ours.map(|ours| dav::card::edited(&ours, &edits).unwrap_or(ours));
     }
     let said = ours.as_deref().and_then(Said::of);
-    let mut work = Work { source, tx: &mut tx, card: id, state: card.state.as_deref() };
+    let mut work = Work { source, tx: &mut tx, card: id, state: card.state.as_deref(), was_another };
     let contact = match &said {
         Some(said) => work.whom(said, card.contact, card.seen.is_some()).await?,
         None => None,
@@ -96,6 +97,8 @@ struct Work<'w, 't> {
     tx: &'w mut Tx<'t>,
     card: Uuid,
     state: Option<&'w str>,
+    /// It spoke of another contact until now.
+    was_another: bool,
 }
 
 impl Work<'_, '_> {
@@ -125,6 +128,12 @@ impl Work<'_, '_> {
         let mut found: Vec<Uuid> =
             sql::by_identity(self.tx, &json!(said.ids)).await?.into_iter().map(|(contact, ..)| contact).collect();
         found.dedup();
+        let (some, refused) = (!found.is_empty(), sql::refused(self.tx, self.card).await?);
+        found.retain(|contact| !refused.contains(contact));
+        if some && found.is_empty() {
+            self.state = Some("apart");
+            return Ok(Some(sql::make(self.tx, &said.name, self.source.id).await?));
+        }
         // Whoever writes the owner's address on a card is not thereby the owner, nor is the owner reached as the card says.
         let owner = sql::by_identity(self.tx, &json!(self.source.owner)).await?.first().map(|(contact, ..)| *contact);
         if said.ids.iter().any(|id| self.source.is_owner(id)) || owner.is_some_and(|owner| found.contains(&owner)) {
@@ -133,6 +142,11 @@ impl Work<'_, '_> {
         }
         match found.as_slice() {
             [] => {}
+            // Whom the same address book has by another name is somebody else: ten people share a switchboard's number.
+            [only] if self.has_other_name(*only, said).await? => {
+                self.ask("identity", (Some(*only), None), said, &said.ids).await?;
+                return Ok(None);
+            }
             [only] => {
                 sql::unarchive(self.tx, *only).await?;
                 return Ok(Some(*only));
@@ -150,6 +164,12 @@ impl Work<'_, '_> {
             self.ask("name", (*contact, entity), said, &said.ids).await?;
         }
         if named.is_empty() { Ok(Some(sql::make(self.tx, &said.name, self.source.id).await?)) } else { Ok(None) }
+    }
+
+    /// Whether the same address book has a contact, and never by this name.
+    async fn has_other_name(&mut self, contact: Uuid, said: &Said) -> Result<bool, StoreError> {
+        let (names, name) = (sql::called(self.tx, contact, self.card).await?, said.name.to_lowercase());
+        Ok(!names.is_empty() && names.iter().all(|one| one.to_lowercase() != name))
     }
 
     async fn ask(
@@ -177,7 +197,10 @@ impl Work<'_, '_> {
         let (others, older) = sql::others(self.tx, contact, self.card).await?;
         let (elsewhere, leads) = (ids(&others), !older);
         let news = learned(said, seen.as_ref(), &before, leads);
-        self.learn(said, news, contact, (&before, &elsewhere)).await?;
+        // Whoever was said to be somebody else just now is not asked about again, identity by identity.
+        let alone = self.was_another && others.is_empty();
+        let decided = seen.is_none() && (alone || self.state == Some("apart"));
+        self.learn(said, news, contact, (&before, &elsewhere, decided)).await?;
         let house = sql::face(self.tx, contact).await?.map_or_else(|| before.clone(), Contact::new);
         let edits = match writes {
             true => taught(said, seen.as_ref(), (&house, &before), leads, &elsewhere),
@@ -198,7 +221,7 @@ impl Work<'_, '_> {
         said: &Said,
         news: Learned,
         contact: Uuid,
-        (house, elsewhere): (&Contact, &[Id]),
+        (house, elsewhere, decided): (&Contact, &[Id], bool),
     ) -> Result<(), StoreError> {
         let of_owner = house.ids.iter().any(|id| self.source.is_owner(id));
         let whose = sql::by_identity(self.tx, &json!(news.added)).await?;
@@ -206,6 +229,7 @@ impl Work<'_, '_> {
         for id in &news.added {
             let has = whose.iter().find(|(_, channel, identity)| *channel == id.channel && *identity == id.identity);
             match has {
+                Some((other, ..)) if *other != contact && decided => {}
                 Some((other, ..)) if *other != contact => {
                     self.ask("identity", (Some(*other), None), said, std::slice::from_ref(id)).await?;
                 }
