@@ -190,12 +190,53 @@ async fn each(caller: &Caller, butlers: &[String], tool: &str, asked: &Value) ->
     failed.filter(|_| answers.is_empty()).map_or(Ok((answers, gaps)), Err)
 }
 
+/// Whose calendars are meant where no butler is named: those with this calendar, or an account's that may be written, or the
+/// household's own.
+async fn first<'b>(caller: &Caller, butlers: &'b [String], named: Option<&str>) -> Result<&'b str, Problem> {
+    let is_meant = |one: &Value| match named {
+        Some(name) => one["calendar_id"] == name,
+        None => one["primary"] == true && one["provider"] != "local" && one["read_only"] != true,
+    };
+    let mut failed = None;
+    for butler in butlers.iter().take_while(|_| butlers.len() > 1) {
+        match caller.tool::<Value>(butler, "calendar_list_calendars", json!({})).await {
+            Ok(answer) if answer["calendars"].as_array().into_iter().flatten().any(is_meant) => return Ok(butler),
+            Ok(_) => {}
+            // It may be the one that is meant.
+            Err(e) => failed = Some(e),
+        }
+    }
+    failed.map_or(Ok(&butlers[0]), Err)
+}
+
+/// The conflicts of all these butlers, or the choice of a version, which the first takes that sees the conflict.
+async fn conflicts(caller: &Caller, butlers: &[String], asked: &Value) -> Outcome {
+    if asked["conflict_id"].is_null() {
+        let (answers, gaps) = each(caller, butlers, "calendar_conflicts", asked).await?;
+        let (mut all, mut known) = (Vec::new(), BTreeSet::new());
+        for (_, mut answer) in answers {
+            all.extend(inner::<Value>(&mut answer, "conflicts")?);
+        }
+        // Butlers that share a calendar share its conflicts.
+        all.retain(|one| known.insert(one["conflict_id"].to_string()));
+        return show_conflicts(caller, json!({"conflicts": all, "not_known": gaps}));
+    }
+    let mut failed = None;
+    for butler in butlers {
+        match caller.tool::<Value>(butler, "calendar_conflicts", asked.clone()).await {
+            Ok(taken) => return show_conflicts(caller, taken),
+            Err(e) if e.code == "not_found" => failed = Some(e),
+            Err(e) => return Err(e),
+        }
+    }
+    failed.map_or(Ok(0), Err)
+}
+
 pub async fn run(caller: Caller, args: CalendarArgs) -> Outcome {
     let butlers = match args.butler {
         Some(name) => vec![name],
         None => with_calendars(&caller).await?,
     };
-    let butler = butlers[0].clone();
     match args.what {
         What::List { from, to, calendar } => {
             let asked = json!({"start_at": from, "end_at": to, "calendar_id": calendar, "limit": 500});
@@ -204,7 +245,8 @@ pub async fn run(caller: Caller, args: CalendarArgs) -> Outcome {
         What::Add { title, start, end, calendar, location, overlap } => {
             let asked = json!({"title": title, "start_at": start, "end_at": end, "calendar_id": calendar, "location": location,
                                "conflict_policy": overlap.then_some("allow_overlap")});
-            let made: Value = caller.tool(&butler, "calendar_create_event", asked).await?;
+            let butler = first(&caller, &butlers, asked["calendar_id"].as_str()).await?;
+            let made: Value = caller.tool(butler, "calendar_create_event", asked).await?;
             let taken = made["status"] == "conflict";
             caller.out.answer(&made, |out, made| {
                 let text = |value: &Value| one_line(value.as_str().unwrap_or_default(), 200);
@@ -230,12 +272,12 @@ pub async fn run(caller: Caller, args: CalendarArgs) -> Outcome {
         }
         What::Conflicts { conflict, take } => {
             let asked = json!({"conflict_id": conflict, "take": take});
-            let answer: Value = caller.tool(&butler, "calendar_conflicts", asked).await?;
-            show_conflicts(&caller, answer)
+            conflicts(&caller, &butlers, &asked).await
         }
         What::Free { minutes, from, to } => {
             let asked = json!({"duration_minutes": minutes, "search_start": from, "search_end": to});
-            let mut answer: Value = caller.tool(&butler, "calendar_find_free_slots", asked).await?;
+            let butler = first(&caller, &butlers, None).await?;
+            let mut answer: Value = caller.tool(butler, "calendar_find_free_slots", asked).await?;
             let gaps = gaps(&answer);
             let slots: Vec<Slot> = inner(&mut answer, "slots")?;
             caller.out.list(&slots, &[], |out, slots| {
@@ -319,6 +361,9 @@ pub(super) fn show_conflicts(caller: &Caller, answer: Value) -> Outcome {
         let Some(all) = answer["conflicts"].as_array() else {
             return out.line(&format!("Taken: {}", one(&answer["taken"])));
         };
+        for gap in answer["not_known"].as_array().into_iter().flatten() {
+            out.toned(Tone::Warn, &one(gap));
+        }
         if all.is_empty() {
             return out.line("No conflicts");
         }

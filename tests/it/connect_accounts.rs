@@ -107,6 +107,14 @@ async fn calendars_are_connected_by_one_command() {
     })
     .await;
     assert!(doctor(&household).contains(&format!("ada at {url} lets the household in (calendar)")));
+    // Where nobody is named, the account is meant, and not the household's own calendar of the first butler.
+    let (code, shown) = run(&household, &["calendar", "add", "Dinner", "2027-03-11T19:00"], "");
+    assert_eq!(code, 0, "{shown}");
+    let window = ["--from", "2027-03-01", "--to", "2027-04-01"];
+    let (_, shown) = run(&household, &[&["calendar", "list", "--butler", "general"], &window[..]].concat(), "");
+    assert!(shown.contains("Dinner"), "{shown}");
+    let (code, shown) = run(&household, &["calendar", "conflicts"], "");
+    assert!(code == 0 && shown.contains("No conflicts"), "{shown}");
 }
 
 fn event(uid: &str, title: &str) -> String {
