@@ -27,8 +27,7 @@ impl Inbound<'_> {
         if request.method() != Method::GET {
             return only(&[Method::GET]);
         }
-        let allowed = rights::check(self.grant, Need::Look);
-        if let Err(refused) = allowed {
+        if let Err(refused) = rights::check(self.grant, Need::Look) {
             return forbidden(&refused);
         }
         let place = request.uri().path().trim_start_matches("/api/butlers/");

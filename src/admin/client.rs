@@ -12,6 +12,7 @@ use jsonrpsee_ws_client::{PingConfig, WsClient, WsClientBuilder};
 use super::failure::Failure;
 use super::place::{DaemonFile, PlaceError, operator_token};
 use base::{http_client, innermost};
+use supervisor::with_causes;
 
 /// Most calls answer at once.
 const QUICK: Duration = Duration::from_secs(60);
@@ -124,35 +125,12 @@ impl Client {
             RpcError::RequestTimeout => {
                 ClientError::Unreachable { addr, problem: format!("nothing came within {} s", QUICK.as_secs()) }
             }
-            other => match rejection(&chain(&other)) {
+            other => match rejection(&with_causes(&other)) {
                 Some(failure) => ClientError::Refused(failure),
-                None => ClientError::Unreachable { addr, problem: root(&other) },
+                None => ClientError::Unreachable { addr, problem: innermost(&other) },
             },
         }
     }
-}
-
-/// The error and its causes, each once.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        let more = inner.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        cause = inner.source();
-    }
-    text
-}
-
-/// What lies at the bottom of an error: `Connection refused (os error 111)`.
-fn root(error: &dyn std::error::Error) -> String {
-    let mut last = error;
-    while let Some(inner) = last.source() {
-        last = inner;
-    }
-    last.to_string()
 }
 
 /// A request that the door turned away: the libraries keep its status, and only as text.

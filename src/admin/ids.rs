@@ -14,7 +14,6 @@ use super::rights::{self, Need};
 use super::rpc::{Rpc, Unavailable};
 use super::visitor::may;
 use access::Grant;
-use approvals::Actions;
 use base::IdBeginning;
 use inbox::SWITCHBOARD;
 use store::StoreError;
@@ -129,12 +128,9 @@ impl IdsApiServer for Rpc {
                 found.ids = services.inbox.ids(tenant, &beginning, MOST).await?;
             }
             IdKind::Delivery => found.ids = reached(services.outbox.ids(tenant, &beginning, MOST).await?),
-            IdKind::Approval => {
-                let actions = Actions::new(&services.db, &services.clock);
-                found.ids = reached(actions.ids(tenant, &beginning, MOST).await?);
-            }
+            IdKind::Approval => found.ids = reached(self.actions().ids(tenant, &beginning, MOST).await?),
             IdKind::StandingRule => {
-                let rules = Actions::new(&services.db, &services.clock).rules(tenant, None, None, false).await?;
+                let rules = self.actions().rules(tenant, None, None, false).await?;
                 let reached = rules.into_iter().filter(|rule| rights::reaches(&grant, &rule.butler));
                 found.ids = reached.map(|rule| rule.id).filter(|id| beginning.fits(*id)).collect();
             }

@@ -10,7 +10,6 @@ use uuid::Uuid;
 use super::failure::Failure;
 use super::rights::{self, Need};
 use access::{Edge, Grant, Holder};
-use base::TenantId;
 use inbox::{AcceptError, HandedInBy};
 use mcp::{BODY_TIMEOUT, Body, json_body, refusal_response, whole_body};
 use store::StoreError;
@@ -54,16 +53,10 @@ impl Inbound<'_> {
         }
     }
 
-    /// The tenant of the token, if it may do this.
-    fn tenant(&self, need: Need) -> Result<&TenantId, Failure> {
-        rights::check(self.grant, need).map(|()| &self.grant.tenant)
-    }
-
     async fn ingest(&self, request: Request<Incoming>) -> Response<Body> {
-        let tenant = match self.tenant(Need::HandIn) {
-            Ok(tenant) => tenant,
-            Err(refused) => return forbidden(&refused),
-        };
+        if let Err(refused) = rights::check(self.grant, Need::HandIn) {
+            return forbidden(&refused);
+        }
         let bytes = match whole_body(request.into_body(), self.edge.max_body(), BODY_TIMEOUT).await {
             Ok(bytes) => bytes,
             Err(refusal) => return refusal_response(&refusal),
@@ -75,19 +68,19 @@ impl Inbound<'_> {
                 return said(StatusCode::BAD_REQUEST, "invalid_envelope", &format!("The body is not valid JSON: {e}."));
             }
         };
-        match self.supervisor.services().inbox.ingest(tenant, envelope, HandedInBy::Token(self.grant)).await {
+        let inbox = &self.supervisor.services().inbox;
+        match inbox.ingest(&self.grant.tenant, envelope, HandedInBy::Token(self.grant)).await {
             Ok(accepted) => json_body(StatusCode::ACCEPTED, &json!(accepted)),
             Err(e) => refusal_of(&e),
         }
     }
 
     async fn entry(&self, id: Option<Uuid>) -> Response<Body> {
-        let tenant = match self.tenant(Need::Look) {
-            Ok(tenant) => tenant,
-            Err(refused) => return forbidden(&refused),
-        };
+        if let Err(refused) = rights::check(self.grant, Need::Look) {
+            return forbidden(&refused);
+        }
         let Some(id) = id else { return said(StatusCode::BAD_REQUEST, "invalid_id", "That is not a request_id.") };
-        match self.supervisor.services().inbox.entry(tenant, id).await {
+        match self.supervisor.services().inbox.entry(&self.grant.tenant, id).await {
             Ok(Some(entry)) => match self.answers_arrived(id, &entry.replies).await {
                 Ok(()) => json_body(StatusCode::OK, &json!(entry)),
                 Err(e) => {
@@ -102,9 +95,7 @@ impl Inbound<'_> {
             }
         }
     }
-}
 
-impl Inbound<'_> {
     /// A program that speaks for an end of a channel takes the answers that it reads here to where they belong.
     async fn answers_arrived(&self, request: Uuid, replies: &[Value]) -> Result<(), StoreError> {
         let Holder::Operator { label, .. } = &self.grant.holder else { return Ok(()) };

@@ -74,11 +74,7 @@ impl Watch {
         if grant.tenant != TenantId::owner() {
             return Err(Failure::forbidden("Live events are shown to the owner's tokens only."));
         }
-        if let Some(name) = &butler {
-            rights::check_butler(&grant, name)?;
-        }
-        let butler = butler.or_else(|| grant.butler.as_ref().map(ToString::to_string));
-        Ok(Self { visitor, butler })
+        Ok(Self { butler: rights::own_or(&grant, butler)?, visitor })
     }
 
     fn shows(&self, event: &SessionEvent) -> bool {

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::failure::Failure;
 use super::login_links::{Offer, Redeemed};
+use super::place::reachable;
 use super::rights::Need;
 use super::rpc::Rpc;
 use super::sealed::Sealed;
@@ -121,31 +122,11 @@ impl LoginApiServer for Rpc {
         let at = |base: &str| Secret::new(format!("{}/login/{}", base.trim_end_matches('/'), token.expose())).into();
         let expires_at = services.clock.now().checked_add(lasts).map_err(|e| Failure::invalid(e.to_string()))?;
         let own = self.supervisor().status().await.admin;
+        let own = own.parse::<std::net::SocketAddr>().map_or(own, |addr| reachable(addr).to_string());
         Ok(LoginLink {
-            url: at(&format!("http://{}", reachable(&own))),
+            url: at(&format!("http://{own}")),
             public_url: services.config.admin.public_url.as_deref().map(at),
             expires_at,
         })
-    }
-}
-
-/// An address under which this machine reaches one that listens on all of its own.
-fn reachable(listening: &str) -> String {
-    match listening.parse::<std::net::SocketAddr>() {
-        Ok(addr) if addr.ip().is_unspecified() && addr.is_ipv4() => format!("127.0.0.1:{}", addr.port()),
-        Ok(addr) if addr.ip().is_unspecified() => format!("[::1]:{}", addr.port()),
-        _ => listening.to_owned(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_link_names_an_address_that_answers() {
-        assert_eq!(reachable("0.0.0.0:40200"), "127.0.0.1:40200");
-        assert_eq!(reachable("[::]:1"), "[::1]:1");
-        assert_eq!(reachable("192.168.1.7:40200"), "192.168.1.7:40200");
     }
 }

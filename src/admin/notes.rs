@@ -9,8 +9,8 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::inbound::{Inbound, forbidden, refusal_of, said};
+use super::owner_notes::for_the_owner;
 use super::rights::{self, Need};
-use access::Holder;
 use inbox::AcceptError;
 use mcp::{BODY_TIMEOUT, Body, json_body, refusal_response, whole_body};
 
@@ -27,15 +27,8 @@ struct Seen {
 impl Inbound<'_> {
     /// The refusal of a caller that does not speak for the owner of its tenant, whom all notes are for.
     fn not_the_owner(&self) -> Option<Response<Body>> {
-        if let Err(failure) = rights::check(self.grant, Need::Work) {
-            return Some(forbidden(&failure));
-        }
-        match self.grant.holder {
-            Holder::Operator { .. } if self.grant.butler.is_none() => None,
-            _ => {
-                Some(said(StatusCode::FORBIDDEN, "forbidden", "Notes are for the owner; this token is of one butler."))
-            }
-        }
+        let allowed = rights::check(self.grant, Need::Work).and_then(|()| for_the_owner(self.grant));
+        allowed.err().map(|failure| forbidden(&failure))
     }
 
     /// `GET /api/chat/notes?wait=SECONDS`: what was not shown yet, the oldest first.

@@ -29,7 +29,7 @@ pub trait NotesApi {
 }
 
 /// Notes are for whoever speaks for the owner, and not for one butler.
-fn for_the_owner(grant: &Grant) -> Result<(), Failure> {
+pub(super) fn for_the_owner(grant: &Grant) -> Result<(), Failure> {
     match grant.holder {
         Holder::Operator { .. } if grant.butler.is_none() => Ok(()),
         _ => Err(Failure::forbidden("Notes are for the owner; this token is of one butler.")),

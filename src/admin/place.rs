@@ -56,16 +56,20 @@ impl DaemonFile {
 
     /// The address under which the admin port is reached from this machine.
     pub fn reachable(&self) -> SocketAddr {
-        let mut addr = self.admin;
-        // "Every address" is none to connect to, and no Host that the daemon answers to.
-        if addr.ip().is_unspecified() {
-            addr.set_ip(match addr {
-                SocketAddr::V4(_) => std::net::Ipv4Addr::LOCALHOST.into(),
-                SocketAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
-            });
-        }
-        addr
+        reachable(self.admin)
     }
+}
+
+/// An address under which this machine reaches one that listens on all of its own.
+pub(super) fn reachable(mut addr: SocketAddr) -> SocketAddr {
+    // "Every address" is none to connect to, and no Host that the daemon answers to.
+    if addr.ip().is_unspecified() {
+        addr.set_ip(match addr {
+            SocketAddr::V4(_) => std::net::Ipv4Addr::LOCALHOST.into(),
+            SocketAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    addr
 }
 
 /// Whether there is such a process. One that may not be signalled is there, too.

@@ -46,38 +46,26 @@ pub trait ScheduleEditsApi {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ScheduleFields {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cron: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub every: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
-    #[serde(rename = "in", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "in")]
     pub after: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub timezone: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<u8>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub require_idle: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub missed: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub reply_channel: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub reply_to: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub clear_reply: Option<bool>,
 }
 
 impl ScheduleFields {
     fn args(&self) -> Result<Map<String, Value>, Failure> {
         match serde_json::to_value(self) {
-            Ok(Value::Object(args)) => Ok(args),
+            Ok(Value::Object(args)) => Ok(args.into_iter().filter(|(_, value)| !value.is_null()).collect()),
             Ok(_) => Ok(Map::new()),
             Err(e) => Err(Failure::internal("Reading a schedule", &e)),
         }

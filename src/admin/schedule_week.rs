@@ -70,11 +70,7 @@ impl ScheduleWeekApiServer for Rpc {
         let mut schedules = Vec::new();
         for butler in butlers {
             match butler.schedules().calendar(&grant.tenant, from, to).await {
-                Ok(found) => {
-                    for row in found {
-                        schedules.push(typed(row)?);
-                    }
-                }
+                Ok(found) => schedules.extend(typed::<Vec<CalendarRow>>(found.into())?),
                 Err(e) => unavailable.push(Unavailable::new(&butler, &e)),
             }
         }

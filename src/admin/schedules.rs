@@ -180,11 +180,7 @@ impl Rpc {
         let asked = butlers.iter().map(|butler| butler.schedules().listed(&grant.tenant, key));
         for (butler, found) in butlers.iter().zip(join_all(asked).await) {
             match found {
-                Ok(found) => {
-                    for row in found {
-                        schedules.push(typed(row)?);
-                    }
-                }
+                Ok(found) => schedules.extend(typed::<Vec<ScheduleRow>>(found.into())?),
                 Err(e) => unavailable.push(Unavailable::new(butler, &e)),
             }
         }

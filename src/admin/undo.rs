@@ -55,7 +55,7 @@ pub trait UndoApi {
 }
 
 /// A call that can be taken back.
-#[derive(Debug, Clone, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct UndoableCall {
     /// Its name for people: `health/123`.
     pub call: String,
@@ -390,17 +390,7 @@ mod tests {
 
     fn call(name: &str, second: i64, tx: u64) -> (Place, UndoableCall) {
         let at = Timestamp::from_second(second).unwrap();
-        let call = UndoableCall {
-            call: name.to_owned(),
-            butler: "a".to_owned(),
-            tool: "t".to_owned(),
-            called_at: at,
-            session_id: None,
-            rows: 1,
-            by: None,
-            begun_at: None,
-            why: None,
-        };
+        let call = UndoableCall { call: name.to_owned(), called_at: at, ..UndoableCall::default() };
         (Place { at, tx }, call)
     }
 

@@ -133,10 +133,7 @@ pub async fn run(caller: Caller, ApprovalsArgs { what }: ApprovalsArgs) -> Outco
             };
             approve(&caller, id, seen).await
         }
-        Approvals::Reject { id, reason } => {
-            let id = caller.id(IdKind::Approval, &id).await?;
-            reject(&caller, id, reason).await
-        }
+        Approvals::Reject { id, reason } => reject(&caller, caller.id(IdKind::Approval, &id).await?, reason).await,
         Approvals::Rules { all } => caller.list(calls.approvals_rules(all).await, rules),
         Approvals::Rule { id, description, max_uses, until, any, also_influenced_by } => {
             let id = caller.id(IdKind::Approval, &id).await?;

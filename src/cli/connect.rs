@@ -59,32 +59,30 @@ pub struct TelegramArgs {
 }
 
 pub fn run(place: Place, what: Connect) -> Outcome {
+    // Where the household's settings are.
+    let settings = (place.overrides.clone(), place.environment.clone());
     let args = match what {
         Connect::Telegram(args) => args,
         Connect::Google(args) if args.is_mailbox() => {
-            return by_oauth(place, Whose::Google, args.mailbox()?, Vec::new());
+            return by_oauth(place, settings, Whose::Google, args.mailbox()?, Vec::new());
         }
         Connect::Google(args) => {
-            let settings = settings_of(&place);
             let asked = google::ask(&place.out, args, &settings)?;
             return place.call(|caller| google::connect(caller, asked, settings));
         }
-        Connect::Microsoft(how) => return by_oauth(place, Whose::Microsoft, how, Vec::new()),
+        Connect::Microsoft(how) => return by_oauth(place, settings, Whose::Microsoft, how, Vec::new()),
         Connect::Oidc(oauth::OidcArgs { issuer, how, scopes }) => {
-            return by_oauth(place, Whose::Issuer(issuer), how, scopes);
+            return by_oauth(place, settings, Whose::Issuer(issuer), how, scopes);
         }
         Connect::Caldav(args) => {
-            let settings = settings_of(&place);
             let asked = dav::ask_caldav(args, &settings)?;
             return place.call(|caller| dav::connect(caller, asked, settings));
         }
         Connect::Carddav(args) => {
-            let settings = settings_of(&place);
             let asked = dav::ask_carddav(args, &settings)?;
             return place.call(|caller| dav::connect(caller, asked, settings));
         }
         Connect::Email(args) => {
-            let settings = settings_of(&place);
             let asked = email::ask(args, &settings)?;
             return place.call(|caller| email::email(caller, asked, settings));
         }
@@ -92,12 +90,16 @@ pub fn run(place: Place, what: Connect) -> Outcome {
     let out = place.out.clone();
     out.aside("Make a bot with @BotFather on Telegram (/newbot). It gives you a token.");
     let token = prompt::secret("The bot's token (not shown)")?;
-    let where_settings_are = settings_of(&place);
-    place.call(|caller| telegram(caller, args, token, where_settings_are))
+    place.call(|caller| telegram(caller, args, token, settings))
 }
 
-fn by_oauth(place: Place, whose: Whose, how: oauth::OauthArgs, scopes: Vec<String>) -> Outcome {
-    let settings = settings_of(&place);
+fn by_oauth(
+    place: Place,
+    settings: (Overrides, Environment),
+    whose: Whose,
+    how: oauth::OauthArgs,
+    scopes: Vec<String>,
+) -> Outcome {
     let asked = oauth::ask(&place.out, whose, how, scopes)?;
     place.call(|caller| oauth::connect(caller, asked, settings))
 }
@@ -133,11 +135,6 @@ async fn telegram(
     }
     let said = json!({"status": "connected", "bot": bot.username, "owner": account, "changed": changed});
     out.answer(&said, |out, _| out.line("Restart butlerd, then write to your bot."))
-}
-
-/// Where the household's settings are.
-fn settings_of(place: &Place) -> (Overrides, Environment) {
-    (place.overrides.clone(), place.environment.clone())
 }
 
 fn good(out: &Out, said: &str) {

@@ -187,6 +187,15 @@ pub mod tests {
         Out { colour: true, ..plain() }
     }
 
+    /// What is printed where somebody types.
+    pub fn printed(print: impl FnOnce(&Out)) -> String {
+        let (above, lines) = std::sync::mpsc::channel();
+        let screen = Screen::new(above);
+        screen.typing(true);
+        print(&Out { screen: Some(screen), ..plain() });
+        lines.try_iter().collect()
+    }
+
     #[test]
     fn colour_needs_a_terminal_and_no_objection() {
         assert!(wants_colour(true, None, Some("xterm")));

@@ -1,7 +1,7 @@
 //! `butlerd reload`
 
 use super::out::{Out, Tone};
-use super::problem::FAILED;
+use super::problem::{FAILED, Problem};
 use super::text::{count, span};
 use super::{Caller, Outcome};
 use admin::api::HouseApiClient;
@@ -17,6 +17,16 @@ pub async fn run(caller: Caller) -> Outcome {
         code = FAILED;
     }
     Ok(code)
+}
+
+/// The same for a butler that was just put into the roster: whether it starts.
+pub async fn takes_up(caller: Caller, name: &str) -> Outcome {
+    let done = caller.got(caller.patient()?.reload().await)?;
+    let mine = done.butlers.iter().find(|b| b.name.as_str() == name);
+    match mine.and_then(|b| b.error.clone()) {
+        Some(why) => Err(Problem::new(FAILED, name, format!("the butler does not start: {why}"), "butlerd doctor")),
+        None => Ok(0),
+    }
 }
 
 fn show(out: &Out, done: &Reloaded) {

@@ -147,7 +147,7 @@ pub struct FileState {
 }
 
 /// How the journal is.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[schemars(rename = "JournalStatus")]
 pub struct Status {
     pub butler: String,

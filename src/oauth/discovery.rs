@@ -119,7 +119,7 @@ mod tests {
     #[tokio::test]
     async fn a_provider_that_describes_itself_is_known() {
         let provider = of(|base| Reply::json(200, &good(base))).await.unwrap();
-        assert!(provider.has_device_flow() && provider.about.basic && !provider.about.tells_issuer);
+        assert!(provider.about.device.is_some() && provider.about.basic && !provider.about.tells_issuer);
         assert_eq!(provider.about.parameters, [("prompt".to_owned(), "consent".to_owned())]);
         let at = |issuer: &str, openid| well_known(&Url::parse(issuer).unwrap(), openid).to_string();
         assert_eq!(at("https://a.example/x/", true), "https://a.example/x/.well-known/openid-configuration");

@@ -150,7 +150,7 @@ mod tests {
         for (secret, basic) in [(None, true), (Some("hush: hush"), false), (Some("hush: hush"), true)] {
             provider.about.basic = basic;
             provider.about.client_id = "a:b".to_owned();
-            provider = provider.with_secret(secret.map(|secret| Secret::new(secret.to_owned())));
+            provider.secret = secret.map(|secret| Secret::new(secret.to_owned()));
             assert!(matches!(provider.refresh(&old()).await, Err(OauthError::Client { .. })));
         }
         let asked = seen.asked();

@@ -127,12 +127,6 @@ impl Provider {
         self
     }
 
-    /// With this secret of the client, or none.
-    #[must_use]
-    pub fn with_secret(self, secret: Option<Secret<String>>) -> Self {
-        Self { secret, ..self }
-    }
-
     /// The host that gives tokens, for people.
     pub fn host(&self) -> String {
         http::host(&self.about.token)
@@ -141,11 +135,6 @@ impl Provider {
     /// What is asked for.
     pub fn scopes(&self) -> &[String] {
         &self.about.scopes
-    }
-
-    /// Whether [`crate::Device::begin`] can do something here.
-    pub fn has_device_flow(&self) -> bool {
-        self.about.device.is_some()
     }
 
     /// All but the client's secret as JSON, which [`Provider::from_json`] reads.
@@ -232,7 +221,8 @@ mod tests {
             assert!(!open.contains("hush") && whole.expose().contains("hush-hush"));
             let back = Provider::from_json(&open).unwrap();
             assert!(back.secret.is_none());
-            assert_eq!(back.with_secret(client().secret).to_json_with_secret().expose(), whole.expose());
+            let again = Provider { secret: client().secret, ..back };
+            assert_eq!(again.to_json_with_secret().expose(), whole.expose());
             let back = Provider::from_json(whole.expose()).unwrap();
             assert_eq!(back.to_json_with_secret().expose(), whole.expose());
             assert!(!format!("{provider:?} {back:?} {:?}", client()).contains("hush"));
@@ -269,7 +259,7 @@ mod tests {
         for other in ["", "/", "a/b", "common/..", "x"] {
             assert!(!microsoft.is_issuer(&format!("https://login.microsoftonline.com/{other}/v2.0")), "{other}");
         }
-        assert!(microsoft.has_device_flow() && !google.has_device_flow());
+        assert!(microsoft.about.device.is_some() && google.about.device.is_none());
         assert_eq!(microsoft.about.return_to.at(7), "http://localhost:7");
     }
 }

@@ -52,14 +52,7 @@ pub async fn run(mut chat: Chat) -> Outcome {
                 continue;
             }
         };
-        let body = chat.message(&text);
-        let mut follow = Follow::new(chat.reach.clone());
-        let mut progress = Progress::new(&out, chat.butler.is_some());
-        let said = tokio::select! {
-            said = follow.say(&body, |news| show(&mut progress, news)) => Some(said),
-            _ = tokio::signal::ctrl_c() => None,
-        };
-        match said.unwrap_or_else(|| Err(follow.left())) {
+        match say(chat.butler.is_some(), &mut chat, &text).await {
             Ok(true) => {}
             Ok(false) => chat.exit = FAILED,
             // The next one may be right.
@@ -69,17 +62,21 @@ pub async fn run(mut chat: Chat) -> Outcome {
     }
 }
 
-/// Says one thing and shows what becomes of it.
+/// Says one thing and ends with it.
 pub async fn once(mut chat: Chat, text: &str) -> Outcome {
-    let out = chat.caller.out.clone();
+    Ok(if say(true, &mut chat, text).await? { 0 } else { FAILED })
+}
+
+/// Says one thing and shows what becomes of it. `named`: whose it is need not be told.
+async fn say(named: bool, chat: &mut Chat, text: &str) -> Result<bool, Problem> {
     let body = chat.message(text);
     let mut follow = Follow::new(chat.reach.clone());
-    let mut progress = Progress::new(&out, true);
+    let mut progress = Progress::new(&chat.caller.out, named);
     let said = tokio::select! {
         said = follow.say(&body, |news| show(&mut progress, news)) => Some(said),
         _ = tokio::signal::ctrl_c() => None,
     };
-    Ok(if said.unwrap_or_else(|| Err(follow.left()))? { 0 } else { FAILED })
+    said.unwrap_or_else(|| Err(follow.left()))
 }
 
 /// Shows what becomes of one message.

@@ -2,6 +2,7 @@
 //! its settings.
 
 use std::collections::BTreeSet;
+use std::io::IsTerminal;
 
 use serde_json::{Value, json};
 
@@ -107,6 +108,23 @@ pub(super) fn chosen(out: &Out, all: &[Found], named: &[String], ask: bool) -> R
     Ok(picked.into_iter().map(|n| in_order[n].setting(all)).collect())
 }
 
+/// The keys that say which calendars.
+pub(super) fn calendar_keys(
+    out: &Out,
+    all: &[Found],
+    named: &[String],
+    private: &[String],
+) -> Result<Vec<(&'static str, Value)>, Problem> {
+    let names = chosen(out, all, named, std::io::stdin().is_terminal())?;
+    let mut keys = vec![("calendars", json!(names))];
+    if !private.is_empty() {
+        let known: Vec<Found> = all.iter().filter(|found| names.contains(&found.setting(all))).cloned().collect();
+        let private = chosen(out, &known, private, false)?;
+        keys.push(("private", json!(private)));
+    }
+    Ok(keys)
+}
+
 fn places(found: &[&Found]) -> String {
     found.iter().map(|found| format!("`{}`", found.place)).collect::<Vec<_>>().join(", ")
 }
@@ -139,7 +157,7 @@ pub(super) fn one(out: &Out, what: &str, flag: &str, all: &[Found], named: Optio
             Ok(only.setting(all))
         }
         (_, Some(named)) => Ok(chosen(out, all, &[named.to_owned()], false)?.remove(0)),
-        (_, None) if std::io::IsTerminal::is_terminal(&std::io::stdin()) => {
+        (_, None) if std::io::stdin().is_terminal() => {
             show(out, all);
             loop {
                 match picked(all, &prompt::line(&format!("Which {what}, by its number or name"), "1")?).as_deref() {

@@ -6,10 +6,9 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::super::caller::Caller;
-use super::super::out::Out;
 use super::super::problem::{FAILED, Problem};
 use super::super::{Outcome, prompt};
-use super::account::{Found, chosen, finish, one};
+use super::account::{Found, calendar_keys, finish, one};
 use super::good;
 use base::Secret;
 use config::{Environment, Overrides};
@@ -184,7 +183,7 @@ pub(super) async fn connect(caller: Caller, typed: Typed, settings: (Overrides, 
     match wanted {
         _ if place.there => {}
         Wanted::Calendars { named, private, own } => {
-            keys.extend(calendars(out, &all, &named, &private)?);
+            keys.extend(calendar_keys(out, &all, &named, &private)?);
             keys.extend((!own.is_empty()).then_some(("own_addresses", json!(own))));
         }
         Wanted::AddressBook(named) => {
@@ -194,21 +193,4 @@ pub(super) async fn connect(caller: Caller, typed: Typed, settings: (Overrides, 
     }
     let account = json!({"url": url, "user": user});
     finish(&caller, (&place, follower, &keys), &password, &settings, account).await
-}
-
-/// The keys that say which calendars.
-fn calendars(
-    out: &Out,
-    all: &[Found],
-    named: &[String],
-    private: &[String],
-) -> Result<Vec<(&'static str, Value)>, Problem> {
-    let names = chosen(out, all, named, io::stdin().is_terminal())?;
-    let mut keys = vec![("calendars", json!(names))];
-    if !private.is_empty() {
-        let known: Vec<Found> = all.iter().filter(|found| names.contains(&found.setting(all))).cloned().collect();
-        let private = chosen(out, &known, private, false)?;
-        keys.push(("private", json!(private)));
-    }
-    Ok(keys)
 }

@@ -1,7 +1,6 @@
 //! `butlerd connect google --calendar --contacts`: access to what an account has besides its mailbox, and to nothing else.
 
 use std::collections::BTreeSet;
-use std::io::{self, IsTerminal};
 use std::sync::Arc;
 
 use clap::Args;
@@ -10,7 +9,7 @@ use serde_json::{Value, json};
 use super::super::Outcome;
 use super::super::caller::Caller;
 use super::super::problem::{FAILED, Problem};
-use super::account::{Found, chosen, next, store, told};
+use super::account::{Found, calendar_keys, next, store, told};
 use super::good;
 use super::oauth::{self, OauthArgs, Plan, Whose, failed, given};
 use ::google::calendar::calendars as list;
@@ -162,13 +161,7 @@ pub(super) async fn connect(caller: Caller, asked: Typed, settings: (Overrides, 
                 let found = calendars(&tokens, url).await.map_err(|e| failed(&e))?;
                 good(out, &format!("{user} has {} calendars", found.len()));
                 if !place.there {
-                    let names = chosen(out, &found, &only, io::stdin().is_terminal())?;
-                    let own: Vec<Found> =
-                        found.iter().filter(|f| names.contains(&f.setting(&found))).cloned().collect();
-                    keys.push(("calendars", json!(names)));
-                    if !private.is_empty() {
-                        keys.push(("private", json!(chosen(out, &own, &private, false)?)));
-                    }
+                    keys.extend(calendar_keys(out, &found, &only, &private)?);
                 }
             }
             Follower::Contacts => {

@@ -3,15 +3,13 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use admin::api::HouseApiClient;
 use config::{RuntimeKind, load_config};
 use council::import::import as read;
 use offline::setup::{COUNCIL, switch_on};
 use serde_json::json;
 
-use crate::caller::Caller;
 use crate::problem::{FAILED, Problem};
-use crate::{Outcome, Place};
+use crate::{Outcome, Place, reload};
 
 /// The section of the knowledge graph.
 const GRAPHITI: &str = "[modules.council.graphiti]\n";
@@ -108,7 +106,7 @@ fn take_up(
     if dry_run {
         return Ok(0);
     }
-    if let Err(problem) = place.call(reload) {
+    if let Err(problem) = place.call(|caller| reload::takes_up(caller, COUNCIL)) {
         out.aside(&format!(
             "The daemon takes the council up when it is started, or by butlerd reload: {}",
             problem.message
@@ -151,17 +149,6 @@ fn replaced(before: &str, toml: &str) -> String {
         }
     }
     format!("{}\n\n{toml}", kept.trim_end())
-}
-
-async fn reload(caller: Caller) -> Outcome {
-    let done = caller.got(caller.patient()?.reload().await)?;
-    let mine = done.butlers.iter().find(|b| b.name.as_str() == COUNCIL);
-    match mine.and_then(|b| b.error.clone()) {
-        Some(why) => {
-            Err(Problem::new(FAILED, "council", format!("the butler does not start: {why}"), "butlerd doctor"))
-        }
-        None => Ok(0),
-    }
 }
 
 #[cfg(test)]

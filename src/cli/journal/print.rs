@@ -85,20 +85,9 @@ pub fn migrated(out: &Out, done: &Migrated, did: &str) {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc::channel;
-
-    use super::super::super::out::tests::plain;
-    use super::super::super::screen::Screen;
+    use super::super::super::out::tests::printed;
     use super::*;
     use journal::wire::FileState;
-
-    fn printed(print: impl FnOnce(&Out)) -> String {
-        let (above, lines) = channel();
-        let screen = Screen::new(above);
-        screen.typing(true);
-        print(&Out { screen: Some(screen), ..plain() });
-        lines.try_iter().collect()
-    }
 
     fn made() -> Checkpoint {
         let made_at = "2026-02-07T10:00:00Z".parse().unwrap();

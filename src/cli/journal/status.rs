@@ -95,11 +95,7 @@ fn of_files(dir: &Path) -> Status {
         files: state::files(&documents(dir)),
         sessions: markdown("sessions"),
         archive: markdown("archive"),
-        sync: None,
-        last_checkpoint: None,
-        threshold: 0,
-        edited: Vec::new(),
-        troubles: Vec::new(),
+        ..Status::default()
     }
 }
 
@@ -207,7 +203,6 @@ mod tests {
                 file("Session log", "sessions/today.md", 1229, None, Some("2026-02-07")),
             ],
             sessions: 3,
-            archive: 0,
             sync: Some(SyncStatus {
                 unsummarized_count: 12,
                 last_checkpoint_summary: None,
@@ -224,8 +219,7 @@ mod tests {
                 made_at: "2026-02-07T10:00:00Z".parse().unwrap(),
             }),
             threshold: 30,
-            edited: Vec::new(),
-            troubles: Vec::new(),
+            ..Status::default()
         }
     }
 

@@ -201,20 +201,13 @@ pub fn sections(out: &Out, shown: &Value) {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc::channel;
-
     use serde_json::json;
 
-    use super::super::super::out::tests::plain;
-    use super::super::super::screen::Screen;
+    use super::super::super::out::tests;
     use super::*;
 
     fn printed(print: fn(&Out, &Value), value: &Value) -> String {
-        let (above, lines) = channel();
-        let screen = Screen::new(above);
-        screen.typing(true);
-        print(&Out { screen: Some(screen), ..plain() }, value);
-        lines.try_iter().collect()
+        tests::printed(|out| print(out, value))
     }
 
     fn record() -> Value {

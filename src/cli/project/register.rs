@@ -3,16 +3,13 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use admin::api::HouseApiClient;
 use offline::setup::{WORKSHOP, switch_on};
 use serde_json::json;
 
-use super::super::caller::Caller;
 use super::super::changes::tell;
 use super::super::local::{named_socket, variable};
 use super::super::out::Out;
-use super::super::problem::{FAILED, Problem};
-use super::super::{Outcome, Place};
+use super::super::{Outcome, Place, reload};
 use super::WT_MEMORY;
 use super::args::Register;
 use super::client::{ProjectClient, Sockets};
@@ -55,22 +52,11 @@ fn switch_on_workshop(household: &Place, dry_run: bool, report: &mut InitReport)
         what: "the butler `workshop`, who remembers projects".to_owned(),
         done: !dry_run,
     });
-    if !dry_run && let Err(problem) = household.again().call(reload) {
+    if !dry_run && let Err(problem) = household.again().call(|caller| reload::takes_up(caller, WORKSHOP)) {
         report.notes.push(format!(
             "The daemon takes the butler up when it is started, or by butlerd reload: {}",
             problem.message
         ));
-    }
-}
-
-async fn reload(caller: Caller) -> Outcome {
-    let done = caller.got(caller.patient()?.reload().await)?;
-    let mine = done.butlers.iter().find(|b| b.name.as_str() == WORKSHOP);
-    match mine.and_then(|b| b.error.clone()) {
-        Some(why) => {
-            Err(Problem::new(FAILED, "workshop", format!("the butler does not start: {why}"), "butlerd doctor"))
-        }
-        None => Ok(0),
     }
 }
 

@@ -53,7 +53,6 @@ async fn try_run(options: DemoOptions) -> Result<(), DemoError> {
     let model = ScriptedModel::start(script).await.map_err(|e| DemoError::Model(e.to_string()))?;
     story::opening(runtime, scratch.path(), &model.base_url());
     let overrides = Overrides {
-        config_file: None,
         data_dir: Some(scratch.path().join("data")),
         roster: Some(scratch.path().join("roster")),
         ports: Some(Ports::Auto),

@@ -117,7 +117,7 @@ impl Stage {
     /// Who calls: a person, or a session that deals with a request.
     fn caller(&self, step: &Step, tenant: &TenantId, kept: &Kept) -> Result<Caller, StepError> {
         let holder = match &step.session_of {
-            None => Holder::Operator { id: Uuid::nil(), label: "scenario".to_owned() },
+            None => Grant::owner("scenario").holder,
             Some(request) => {
                 let request = fill(&Value::String(request.clone()), kept)?;
                 let request = request
@@ -139,11 +139,9 @@ impl Stage {
         let grant = Grant {
             holder,
             tenant: tenant.clone(),
-            butler: None,
-            tools: None,
             scopes: [GrantScope::Tools].into(),
             ends: ends(step),
-            expires_at: None,
+            ..Grant::owner("scenario")
         };
         Ok(Caller::of(Arc::new(grant), &self.clock, "scenario"))
     }

@@ -34,7 +34,7 @@ pub struct Failure {
 }
 
 /// What one butler's scenarios came to.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub struct Report {
     pub butler: String,
     pub scenarios: usize,
@@ -168,15 +168,7 @@ async fn of_butler(
     schema: &str,
     (only, before): (Option<&str>, usize),
 ) -> Report {
-    let mut report = Report {
-        butler: name.to_owned(),
-        scenarios: 0,
-        steps: 0,
-        tools: 0,
-        proven: 0,
-        lacking: None,
-        failures: Vec::new(),
-    };
+    let mut report = Report { butler: name.to_owned(), ..Report::default() };
     let fail =
         |file: &PathBuf, problem: String| Failure { file: file.clone(), line: 1, scenario: String::new(), problem };
     let files = match read_dir(&dir) {

@@ -63,16 +63,10 @@ impl LoggedRequest {
 }
 
 /// The requests so far, shared between server and handle.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Log {
     entries: Arc<Mutex<Vec<LoggedRequest>>>,
     count: watch::Sender<usize>,
-}
-
-impl Default for Log {
-    fn default() -> Self {
-        Self { entries: Arc::default(), count: watch::Sender::new(0) }
-    }
 }
 
 impl Log {

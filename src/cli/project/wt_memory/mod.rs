@@ -128,14 +128,11 @@ fn dispatch<W: World>(
     reply: &mut Reply,
 ) -> Result<(), WtError> {
     let (before, rest) = words::before(words)?;
-    let Some((name, rest)) = rest.split_first() else {
+    let asked = rest.split_first().filter(|(name, _)| !matches!(name.as_str(), "-h" | "--help" | "help"));
+    let Some((name, rest)) = asked else {
         reply.say(table::usage());
         return Ok(());
     };
-    if matches!(name.as_str(), "-h" | "--help" | "help") {
-        reply.say(table::usage());
-        return Ok(());
-    }
     let Some((command, run)) = table::find(name) else {
         reply.note(format!("Error: Unknown command '{name}'"));
         reply.note(table::usage());
