@@ -190,8 +190,9 @@ async fn a_prompt_is_added_changed_looked_at_and_removed_in_words() {
     assert!(times.len() == 5 && times.is_sorted(), "{next}");
     assert_eq!(json_of(&household, &["schedule", "next", "2"])["items"].as_array().map(Vec::len), Some(2));
     assert!(!next.to_string().contains("house-tidy"), "{next}");
-    let (code, out, err) = tokio::task::block_in_place(|| household.cli(&["schedule", "next", "3"]));
-    assert!(code == 0 && out.contains("NEXT") && out.contains("general"), "{out}{err}");
+    // For people, with the butler of each: which is the soonest depends on the hour, so all are asked for.
+    let (code, out, err) = tokio::task::block_in_place(|| household.cli(&["schedule", "next", "50"]));
+    assert!(code == 0 && out.contains("NEXT") && out.contains("general") && out.contains(name), "{out}{err}");
     // Done needs a run.
     let (code, said) = refused(&household, &["schedule", "done", name]);
     assert!(code == 1 && said.contains("no run at work and none that waits"), "{said}");
