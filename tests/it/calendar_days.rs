@@ -209,16 +209,20 @@ impl Days {
         alive.point = (alive.point + 1 + 7 * usize::from(alive.point < POINTS.len())) % POINTS.len();
         let (name, latest) = POINTS[alive.point];
         let point = format!("{name}:{}", 1 + self.below(latest));
-        // It may die before anybody has seen it.
+        // It may die before anybody has seen it, or right after that, and its database goes down with it.
         for point in [point.as_str(), "none"] {
             let again = Household::again(&self.household, "BUTLERD_CRASH_POINT", point);
             let daemon = Daemon::spawn(&again);
-            let (daemon, up) = tokio::task::spawn_blocking(move || daemon.wait_ready_or_end()).await.expect("the wait");
+            let (mut daemon, up) =
+                tokio::task::spawn_blocking(move || daemon.wait_ready_or_end()).await.expect("the wait");
             if up {
-                alive.daemon = Some(daemon);
                 // The one before may have taken the database with it.
-                *self.db.lock().await = Arc::new(self.household.owner().await);
-                return;
+                if let Some(owner) = self.household.try_owner().await {
+                    alive.daemon = Some(daemon);
+                    *self.db.lock().await = Arc::new(owner);
+                    return;
+                }
+                tally::died(&mut daemon, name).await;
             }
             *alive.kills.entry(name).or_default() += 1;
         }
