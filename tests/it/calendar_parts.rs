@@ -145,7 +145,7 @@ async fn where_a_person_decides_on_overlaps_no_session_does() {
     let day = json!({"start_at": "2027-03-10", "end_at": "2027-03-11"});
     let listed = butler.ok("calendar_list_events", day.clone()).await;
     assert_eq!(listed["events"].as_array().map(Vec::len), Some(1), "{listed}");
-    // A person does by a call, and of the session's by a word.
+    // People do, by a call of their own or by approving the session's.
     let made = butler.ok("calendar_create_event", lunch("Third lunch")).await;
     assert_eq!((&made["status"], &made["overlaps"][0]["title"]), (&json!("created"), &json!("Lunch")), "{made}");
     let waiting = &json_of(&household, &["approvals", "list"])["items"];
