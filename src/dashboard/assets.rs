@@ -33,8 +33,7 @@ impl Asset {
 
     fn name(&self) -> &str {
         self.name.get_or_init(|| {
-            let hash = Sha256::digest(self.content);
-            let hash: String = hash.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+            let hash = base::text::hex(&Sha256::digest(self.content)[..6]);
             format!("{}.{hash}.{}", self.stem, self.extension)
         })
     }

@@ -4,7 +4,7 @@ use maud::{DOCTYPE, Markup, html};
 
 use super::assets;
 use super::parts::{Tone, note};
-use super::reply::{Did, Live, PageError, View};
+use super::reply::{Did, PageError, View};
 use super::visit::Visit;
 
 /// All places, by what people do there.
@@ -62,10 +62,7 @@ pub(super) fn places() -> impl Iterator<Item = (&'static str, &'static str)> {
 /// A whole page.
 pub(super) fn page(visit: &Visit, view: View) -> Markup {
     let did = visit.query.get("did").and_then(|name| name.parse::<Did>().ok()).unwrap_or(Did::Nothing);
-    let live = match &view.live {
-        Live::Never => None,
-        Live::Again(at) => Some(format!("/live/{at}?since={}", visit.since)),
-    };
+    let live = view.live.as_ref().map(|at| format!("/live/{at}?since={}", visit.since));
     html! {
         (DOCTYPE)
         html lang="en" {

@@ -22,28 +22,25 @@ pub(super) enum Reply {
 pub(super) struct View {
     pub title: String,
     pub body: Markup,
-    /// What changes it while one looks.
-    pub live: Live,
+    /// Whatever happens at this address (`/live/…`) changes it while one looks: its `main` is asked for again.
+    /// `None`: it stays as it was made.
+    pub live: Option<String>,
     /// It has plots.
     pub plots: bool,
 }
 
-/// What a page is kept up to date by.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Live {
-    /// Nothing: it stays as it was made.
-    Never,
-    /// Whatever happens at this address (`/live/…`): the page's `main` is asked for again.
-    Again(String),
-}
-
 impl View {
     pub fn new(title: impl Into<String>, body: Markup) -> Self {
-        Self { title: title.into(), body, live: Live::Never, plots: false }
+        Self { title: title.into(), body, live: None, plots: false }
     }
 
     pub fn live(self, at: impl Into<String>) -> Self {
-        Self { live: Live::Again(at.into()), ..self }
+        Self { live: Some(at.into()), ..self }
+    }
+
+    /// The same, if it may still change.
+    pub fn live_if(self, may_change: bool, at: impl Into<String>) -> Self {
+        if may_change { self.live(at) } else { self }
     }
 
     pub fn with_plots(self) -> Self {

@@ -38,3 +38,11 @@ pub(super) async fn act(visit: &Visit, butler: &str, tool: &str, args: Value) ->
 pub(super) fn not_now(why: &Failure) -> Markup {
     note(Tone::Warn, &html! { (why.message) })
 }
+
+/// What was asked for as it is drawn, or why it can't be shown just now.
+pub(super) fn or_not_now<T>(found: &Result<T, Failure>, draw: impl FnOnce(&T) -> Markup) -> Markup {
+    match found {
+        Ok(found) => draw(found),
+        Err(why) => not_now(why),
+    }
+}

@@ -45,8 +45,7 @@ async fn list(visit: &Visit) -> Answer {
         @if rules.is_empty() { (empty("No rule lets anything through without asking.")) }
         ul.cards { @for rule in &rules { li { (rule_card(visit, rule)) } } }
     };
-    let view = View::new("Approvals", body);
-    Ok(if from.is_none() { view.live("house").into() } else { view.into() })
+    Ok(View::new("Approvals", body).live_if(from.is_none(), "house").into())
 }
 
 /// The way to decide at once on all that one message asks for.

@@ -97,8 +97,7 @@ async fn undoable(visit: &Visit) -> Answer {
         ul.cards { @for call in &page.calls { li { (card(visit, call)) } } }
         @if let Some(next) = &page.next { p { a rel="next" href={ "/undo?before=" (encoded(next)) } { "Older" } } }
     };
-    let view = View::new("Undo", body);
-    Ok(if newest { view.live("house").into() } else { view.into() })
+    Ok(View::new("Undo", body).live_if(newest, "house").into())
 }
 
 fn card(visit: &Visit, call: &UndoableCall) -> Markup {

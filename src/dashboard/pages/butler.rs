@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::json;
 use sessions::ModelState;
 
-use super::answers::{look, not_now};
+use super::answers::{look, or_not_now};
 use super::{sessions as shown, tools};
 use crate::parts::{Tone, badge, count, crumbs, empty, line, none_of, note, said, toned, unavailable};
 use crate::reply::{Answer, Did, PageError, Reply, View};
@@ -58,29 +58,23 @@ async fn show(visit: &Visit) -> Answer {
         div.columns {
             section aria-labelledby="modules" { h2 #modules { "Modules" } (modules_of(&status)) }
             section aria-labelledby="schedules" { h2 #schedules { "Schedules" }
-                @match &schedules {
-                    Ok(page) => (schedules_of(visit, &page.schedules, &page.unavailable)),
-                    Err(why) => (not_now(why)),
-                }
+                (or_not_now(&schedules, |page| schedules_of(visit, &page.schedules, &page.unavailable)))
             }
             section aria-labelledby="notes" { h2 #notes { "Notes to self" }
-                @match &notes { Ok(all) => (notes_of(visit, all)), Err(why) => (not_now(why)) }
+                (or_not_now(&notes, |all| notes_of(visit, all)))
             }
         }
         section aria-labelledby="sessions" { h2 #sessions { "Last sessions" }
-            @match &sessions {
-                Ok(page) => {
-                    (shown::table(visit, &page.sessions, &page.unavailable))
-                    @if page.sessions.len() >= SHOWN as usize { p { a href={ "/sessions?butler=" (name) } { "All its sessions" } } }
-                }
-                Err(why) => (not_now(why)),
-            }
+            (or_not_now(&sessions, |page| html! {
+                (shown::table(visit, &page.sessions, &page.unavailable))
+                @if page.sessions.len() >= SHOWN as usize { p { a href={ "/sessions?butler=" (name) } { "All its sessions" } } }
+            }))
         }
         section aria-labelledby="skills" { h2 #skills { "Skills" }
-            @match &skills { Ok(all) => details { summary { "All " (all.len()) " skills" } (skills_of(all)) }, Err(why) => (not_now(why)) }
+            (or_not_now(&skills, |all| html! { details { summary { "All " (all.len()) " skills" } (skills_of(all)) } }))
         }
         section aria-labelledby="tools" { h2 #tools { "Tools" }
-            @match &tools { Ok(all) => details { summary { "All " (all.len()) " tools" } (tools_of(name, all)) }, Err(why) => (not_now(why)) }
+            (or_not_now(&tools, |all| html! { details { summary { "All " (all.len()) " tools" } (tools_of(name, all)) } }))
         }
     };
     Ok(View::new(name, body).live(format!("butler/{name}")).with_plots().into())

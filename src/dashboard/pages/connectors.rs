@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::answers::{act, look, not_now};
+use super::answers::{act, look, not_now, or_not_now};
 use super::mcp_servers;
 use crate::parts::{Tone, badge, count, empty, line, pretty, toned};
 use crate::reply::{Answer, Did, PageError, Reply, View};
@@ -28,10 +28,7 @@ async fn list(visit: &Visit) -> Answer {
         look::<Vec<Backfill>>(visit, SWITCHBOARD, "backfill_list", json!({}))
     );
     let body = html! {
-        @match &connectors {
-            Ok(connectors) => (table(visit, connectors)),
-            Err(why) => (not_now(why)),
-        }
+        (or_not_now(&connectors, |connectors| table(visit, connectors)))
         h2 { "Messages of the past" }
         @match &jobs {
             Ok(jobs) => (backfills(visit, jobs)),

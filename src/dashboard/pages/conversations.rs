@@ -6,8 +6,9 @@ use base::text::truncate;
 use maud::{Markup, html};
 use uuid::Uuid;
 
+use super::answers::or_not_now;
 use crate::form::encoded;
-use crate::parts::{Tone, badge, crumbs, empty, line, note, toned};
+use crate::parts::{Tone, badge, crumbs, empty, line, toned};
 use crate::reply::{Answer, Did, PageError, Reply, View};
 use crate::route::{Route, get, post};
 use crate::visit::Visit;
@@ -44,13 +45,9 @@ async fn list(visit: &Visit) -> Answer {
             button type="submit" { "Find" }
         }
         @if let Some(text) = wanted { p { "With “" (line(text, 200)) "” in it. " a href="/conversations" { "All conversations" } } }
-        @match &page {
-            Ok(page) => (found(visit, page, wanted)),
-            Err(why) => (note(Tone::Warn, &html! { (why.message) })),
-        }
+        (or_not_now(&page, |page| found(visit, page, wanted)))
     };
-    let view = View::new("Conversations", body);
-    Ok(if before.is_none() && wanted.is_none() { view.live("house").into() } else { view.into() })
+    Ok(View::new("Conversations", body).live_if(before.is_none() && wanted.is_none(), "house").into())
 }
 
 fn found(visit: &Visit, page: &ConversationPage, wanted: Option<&str>) -> Markup {
@@ -116,9 +113,8 @@ async fn one(visit: &Visit) -> Answer {
         }
         (form)
     };
-    let view = View::new(title, body);
     // While an answer streams in, its pieces are not to be taken away by a page that does not have them.
-    Ok(if open.is_none() && before.is_none() { view.live("house").into() } else { view.into() })
+    Ok(View::new(title, body).live_if(open.is_none() && before.is_none(), "house").into())
 }
 
 /// The newest message of a chat, while it has not come to its end.
@@ -181,16 +177,18 @@ fn files(said: &SaidRow) -> Markup {
     } } }
 }
 
+/// The butlers that one may choose among. Without the household's state there are none; the switchboard finds out.
+pub(super) async fn to_choose(visit: &Visit) -> Vec<String> {
+    let all = visit.calls.status(&visit.ext).await.map(|status| status.butlers).unwrap_or_default();
+    all.into_iter().filter(|b| !b.removed && b.name != inbox::SWITCHBOARD).map(|b| b.name).collect()
+}
+
 /// The form by which one writes to the household: in a thread of the chat, or in the usual one.
 async fn write_form(visit: &Visit, thread: Option<&str>) -> Markup {
     if !visit.may_work() {
         return html! {};
     }
-    // Without the household's state there is no choice of butlers; the switchboard finds out.
-    let status = visit.calls.status(&visit.ext).await;
-    let butlers: Vec<String> = status
-        .map(|status| status.butlers.into_iter().filter(|b| !b.removed).map(|b| b.name).collect())
-        .unwrap_or_default();
+    let butlers = to_choose(visit).await;
     html! {
         section.card aria-labelledby="write" {
             h2 #write { "Write to the household" }
@@ -202,9 +200,7 @@ async fn write_form(visit: &Visit, thread: Option<&str>) -> Markup {
                 label { "Message" textarea name="text" required maxlength="100000" rows="3" {} }
                 label { "For" select name="butler" {
                     option value="" { "Whoever it concerns" }
-                    @for butler in butlers.iter().filter(|name| name.as_str() != inbox::SWITCHBOARD) {
-                        option value=(butler) { (butler) }
-                    }
+                    @for butler in &butlers { option value=(butler) { (butler) } }
                 } }
                 button.main type="submit" { "Send" }
             }

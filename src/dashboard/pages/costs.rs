@@ -6,7 +6,8 @@ use maud::{Markup, html};
 use rust_decimal::prelude::ToPrimitive;
 use sessions::budget::{By, Cost, Costs, LimitLeft};
 
-use crate::parts::{Tone, count, empty, line, money, note, sessions, toned};
+use super::answers::or_not_now;
+use crate::parts::{Tone, count, empty, line, money, sessions, toned};
 use crate::plot::{Plot, Series};
 use crate::reply::{Answer, PageError, View};
 use crate::route::{Route, get};
@@ -45,20 +46,14 @@ async fn show(visit: &Visit) -> Answer {
             section { h2 { "This month" } p.big { (money(butlers.month.usd)) }
                 p { "Until its end about " (money(butlers.month.forecast_usd)) "." }
                 p.dim { (butlers.month.basis) } }
-            section { h2 { "Budgets" } @match &budgets { Ok(all) => (limits(all)), Err(why) => (note(Tone::Warn, &html! { (why.message) })) } }
+            section { h2 { "Budgets" } (or_not_now(&budgets, |all| limits(all))) }
         }
         h2 { "By day" } (plot(&by_day))
         h2 { "By butler" } (bars("Cost by butler", &butlers)) (table("Butler", &butlers))
         h2 { "By model" }
-        @match &models {
-            Ok(costs) => { (bars("Cost by model", costs)) (table("Model", costs)) },
-            Err(why) => (note(Tone::Warn, &html! { (why.message) })),
-        }
+        (or_not_now(&models, |costs| html! { (bars("Cost by model", costs)) (table("Model", costs)) }))
         h2 { "By schedule and cause" }
-        @match &schedules {
-            Ok(costs) => { (bars("Cost by schedule and cause", costs)) (table("Cause", costs)) },
-            Err(why) => (note(Tone::Warn, &html! { (why.message) })),
-        }
+        (or_not_now(&schedules, |costs| html! { (bars("Cost by schedule and cause", costs)) (table("Cause", costs)) }))
     };
     Ok(View::new("Costs", body).with_plots().into())
 }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use admin::calls::HouseApiServer;
 use admin::{CouncilQuestion, CouncilStep};
 use jiff::Timestamp;
 use maud::{Markup, html};
@@ -11,6 +10,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::answers::look;
+use super::journal::with_module;
 use crate::form::encoded;
 use crate::parts::{Tone, badge, crumbs, empty, line, note, said, toned, unavailable};
 use crate::reply::{Answer, PageError, View};
@@ -54,16 +54,9 @@ struct Place {
     rankings: Option<u64>,
 }
 
-/// The butlers that have a council.
-async fn councils(visit: &Visit) -> Result<Vec<String>, PageError> {
-    let house = visit.calls.status(&visit.ext).await?;
-    let has = |b: &butler::ButlerStatus| b.modules.get("council").is_some_and(|council| council.enabled);
-    Ok(house.butlers.into_iter().filter(has).map(|b| b.name).collect())
-}
-
 async fn list(visit: &Visit) -> Answer {
     let (mut asked, mut down, mut episodes) = (Vec::new(), Vec::new(), Vec::new());
-    let names = councils(visit).await?;
+    let names = with_module(visit, "council").await?;
     // Each council is a list of its own: an older page is of one of them.
     let (of, before) = (visit.query.get("butler"), visit.query.get("before"));
     if of.is_some_and(|of| names.iter().all(|name| name != of)) {
@@ -108,8 +101,7 @@ async fn list(visit: &Visit) -> Answer {
             p { a href={ "/council?butler=" (encoded(butler)) "&before=" (id) } { "Older questions of " (butler) } }
         }
     };
-    let view = View::new("Council", body);
-    Ok(if before.is_none() { view.live("house").into() } else { view.into() })
+    Ok(View::new("Council", body).live_if(before.is_none(), "house").into())
 }
 
 fn brief(visit: &Visit, question: &CouncilQuestion) -> Markup {
@@ -136,7 +128,7 @@ fn state(way: Option<&str>, failure: Option<&str>) -> Markup {
 async fn one(visit: &Visit) -> Answer {
     let id: Uuid = visit.parsed(0)?;
     let mut why_not = None;
-    for butler in councils(visit).await? {
+    for butler in with_module(visit, "council").await? {
         match look::<Option<Question>>(visit, &butler, "council_question", json!({"id": id.to_string()})).await {
             Ok(Some(question)) => return Ok(page(visit, &butler, &question)),
             Ok(None) => {}
@@ -161,9 +153,8 @@ fn page(visit: &Visit, butler: &str, question: &Question) -> crate::reply::Reply
         @if let Some(confidence) = question.confidence.as_ref().filter(|c| c.is_object()) { h2 { "What memory was worth" } (memory(confidence)) }
         (stages(question))
     };
-    let view = View::new(title, body);
     let open = question.answer.is_none() && question.failure.is_none();
-    if open { view.live(format!("butler/{butler}")).into() } else { view.into() }
+    View::new(title, body).live_if(open, format!("butler/{butler}")).into()
 }
 
 /// The joined ranking. Who is who is told here: the vote is over.

@@ -9,6 +9,7 @@ use maud::{Markup, html};
 use outbox::DeliveryView;
 use uuid::Uuid;
 
+use super::answers::or_not_now;
 use super::conversations::before;
 use crate::parts::{Tone, badge, crumbs, empty, json, line, note, said};
 use crate::reply::{Answer, Did, PageError, Reply, View};
@@ -47,13 +48,9 @@ async fn list(visit: &Visit) -> Answer {
         p.tabs { @for (name, word) in TABS {
             a href={ "/deliveries" @if !name.is_empty() { "?state=" (name) } } aria-current=[(name == here).then_some("true")] { (word) }
         } }
-        @match &found {
-            Ok(rows) => (table(visit, rows, here)),
-            Err(why) => (note(Tone::Warn, &html! { (why.message) })),
-        }
+        (or_not_now(&found, |rows| table(visit, rows, here)))
     };
-    let view = View::new("Deliveries", body);
-    Ok(if before.is_none() { view.live("house").into() } else { view.into() })
+    Ok(View::new("Deliveries", body).live_if(before.is_none(), "house").into())
 }
 
 /// Deliveries as rows.

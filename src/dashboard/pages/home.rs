@@ -2,7 +2,7 @@
 
 use admin::calls::{ApprovalsApiServer, ConversationsApiServer, DeliveriesApiServer, HouseApiServer, InboxApiServer};
 use admin::calls::{NotesApiServer, SchedulesApiServer, SessionPagesApiServer};
-use admin::{ConversationPage, SchedulePage, SessionsBefore};
+use admin::{ConversationPage, Failure, RunRow, SchedulePage, SessionsBefore};
 use approvals::Action;
 use butler::{ButlerState, ButlerStatus, HouseholdStatus};
 use inbox::messages;
@@ -11,7 +11,7 @@ use outbox::{DeliveryView, Note};
 use sessions::SessionState;
 use sessions::budget::{By, Costs, LimitLeft};
 
-use super::answers::not_now;
+use super::answers::{not_now, or_not_now};
 use super::{approvals as waiting, conversations, costs as spending, sessions as shown};
 use crate::parts::{Tone, badge, count, empty, line, money, none_of, note, toned, unavailable};
 use crate::reply::{Answer, View};
@@ -25,20 +25,7 @@ const SHOWN: u32 = 8;
 /// So many notes are looked at for those that nobody has seen.
 const NOTES: u32 = 50;
 
-/// What the page is made of. A part that can't be read says why in its own place.
-struct HomeParts {
-    status: HouseholdStatus,
-    actions: Result<Vec<Action>, admin::Failure>,
-    bad: Result<Vec<DeliveryView>, admin::Failure>,
-    dead: Result<Vec<messages::Entry>, admin::Failure>,
-    notes: Result<Vec<Note>, admin::Failure>,
-    schedules: Result<SchedulePage, admin::Failure>,
-    sessions: Result<SessionsBefore, admin::Failure>,
-    talks: Result<ConversationPage, admin::Failure>,
-    costs: Result<Costs, admin::Failure>,
-    budgets: Result<Vec<LimitLeft>, admin::Failure>,
-}
-
+/// A part that can't be read says why in its own place.
 async fn home(visit: &Visit) -> Answer {
     let (calls, ext) = (&visit.calls, &visit.ext);
     let status = calls.status(ext).await?;
@@ -55,29 +42,22 @@ async fn home(visit: &Visit) -> Answer {
         calls.costs(ext, Some(1), By::Butler),
         calls.budgets(ext),
     );
-    let house = HomeParts { status, actions, bad, dead, notes, schedules, sessions, talks, costs, budgets };
     let body = html! {
-        (sentence(&house.status))
-        (troubles(&house.status))
+        (sentence(&status))
+        (troubles(&status))
         div.columns {
-            section aria-labelledby="waits" { h2 #waits { "Waiting for you" } (waits(visit, &house)) }
-            section aria-labelledby="butlers" { h2 #butlers { "Butlers" } (butlers(&house)) }
-            section aria-labelledby="today" { h2 #today { "Today" } (today(visit, &house)) }
-            section aria-labelledby="cost" { h2 #cost { "Cost today" } (cost(&house)) }
+            section aria-labelledby="waits" { h2 #waits { "Waiting for you" } (waits(visit, &actions, &bad, &dead, &notes)) }
+            section aria-labelledby="butlers" { h2 #butlers { "Butlers" } (butlers(&status, &sessions)) }
+            section aria-labelledby="today" { h2 #today { "Today" } (or_not_now(&schedules, |page| today(visit, page))) }
+            section aria-labelledby="cost" { h2 #cost { "Cost today" } (or_not_now(&costs, |costs| cost(costs, &budgets))) }
         }
         section aria-labelledby="talks" {
             h2 #talks { "Last conversations" }
-            @match &house.talks {
-                Ok(page) => (last_talks(visit, page)),
-                Err(why) => (not_now(why)),
-            }
+            (or_not_now(&talks, |page| last_talks(visit, page)))
         }
         section aria-labelledby="last" {
             h2 #last { "Last sessions" }
-            @match &house.sessions {
-                Ok(page) => (shown::table(visit, &page.sessions, &page.unavailable)),
-                Err(why) => (not_now(why)),
-            }
+            (or_not_now(&sessions, |page| shown::table(visit, &page.sessions, &page.unavailable)))
         }
     };
     Ok(View::new("Home", body).live("house").into())
@@ -139,20 +119,26 @@ fn troubles(status: &HouseholdStatus) -> Markup {
     }
 }
 
-fn waits(visit: &Visit, house: &HomeParts) -> Markup {
-    let unseen = house.notes.as_ref().map(|all| all.iter().filter(|n| n.seen_at.is_none()).collect::<Vec<_>>());
-    let nothing = house.actions.as_ref().is_ok_and(Vec::is_empty)
-        && house.bad.as_ref().is_ok_and(Vec::is_empty)
-        && house.dead.as_ref().is_ok_and(Vec::is_empty)
+fn waits(
+    visit: &Visit,
+    actions: &Result<Vec<Action>, Failure>,
+    bad: &Result<Vec<DeliveryView>, Failure>,
+    dead: &Result<Vec<messages::Entry>, Failure>,
+    notes: &Result<Vec<Note>, Failure>,
+) -> Markup {
+    let unseen = notes.as_ref().map(|all| all.iter().filter(|n| n.seen_at.is_none()).collect::<Vec<_>>());
+    let nothing = actions.as_ref().is_ok_and(Vec::is_empty)
+        && bad.as_ref().is_ok_and(Vec::is_empty)
+        && dead.as_ref().is_ok_and(Vec::is_empty)
         && unseen.as_ref().is_ok_and(Vec::is_empty);
     html! {
         @if nothing { (empty("Nothing waits for you.")) }
-        (some(&house.actions, "/approvals", |action| waiting::brief(visit, action)))
-        (some(&house.bad, "/deliveries?state=bad", |one: &DeliveryView| html! {
+        (some(actions, "/approvals", |action| waiting::brief(visit, action)))
+        (some(bad, "/deliveries?state=bad", |one: &DeliveryView| html! {
             (badge(&one.state)) " " a href={ "/deliveries/" (one.id) } { "Delivery to " (line(&one.target, 60)) }
             " over " (one.channel) " " span.dim { (visit.now.when(one.created_at)) }
         }))
-        (some(&house.dead, "/inbox?state=dead", |one: &messages::Entry| html! {
+        (some(dead, "/inbox?state=dead", |one: &messages::Entry| html! {
             (badge(&one.state)) " " a href={ "/inbox/" (one.request_id) } { (line(&one.body, 80)) }
             " " span.dim { "from " (line(&one.sender, 40)) " " (visit.now.when(one.received_at)) }
         }))
@@ -164,7 +150,7 @@ fn waits(visit: &Visit, house: &HomeParts) -> Markup {
 }
 
 /// The first rows of a list, and where the rest is.
-fn some<T, E: std::borrow::Borrow<admin::Failure>>(
+fn some<T, E: std::borrow::Borrow<Failure>>(
     found: &Result<Vec<T>, E>,
     rest: &str,
     row: impl Fn(&T) -> Markup,
@@ -186,9 +172,8 @@ fn last_talks(visit: &Visit, page: &ConversationPage) -> Markup {
     }
 }
 
-fn butlers(house: &HomeParts) -> Markup {
-    let status = &house.status;
-    let last = house.sessions.as_ref().map_or(&[][..], |page| &page.sessions);
+fn butlers(status: &HouseholdStatus, sessions: &Result<SessionsBefore, Failure>) -> Markup {
+    let last = sessions.as_ref().map_or(&[][..], |page| &page.sessions);
     html! {
         @if status.butlers.is_empty() { (empty("No butler yet. Make one with: butlerd new")) }
         ul.rows { @for butler in &status.butlers {
@@ -208,28 +193,15 @@ fn butlers(house: &HomeParts) -> Markup {
 }
 
 /// What is still to come today, and what went wrong.
-fn today(visit: &Visit, house: &HomeParts) -> Markup {
-    let page = match &house.schedules {
-        Ok(page) => page,
-        Err(why) => return not_now(why),
-    };
+fn today(visit: &Visit, page: &SchedulePage) -> Markup {
     let today = visit.now.zoned(visit.now.at).date();
     let due = |at: &jiff::Timestamp| visit.now.zoned(*at).date() == today;
     let mut coming: Vec<_> =
         page.schedules.iter().filter(|s| !s.paused).filter_map(|s| Some((s.next_run_at.filter(due)?, s))).collect();
     coming.sort_by_key(|(at, _)| *at);
-    let mut wrong: Vec<_> = page
-        .schedules
-        .iter()
-        .filter_map(|s| {
-            Some((
-                s.last
-                    .as_ref()
-                    .filter(|run| due(&run.fire_at) && matches!(run.state.as_str(), "failed" | "skipped"))?,
-                s,
-            ))
-        })
-        .collect();
+    let went_wrong = |run: &&RunRow| due(&run.fire_at) && matches!(run.state.as_str(), "failed" | "skipped");
+    let mut wrong: Vec<_> =
+        page.schedules.iter().filter_map(|s| Some((s.last.as_ref().filter(went_wrong)?, s))).collect();
     wrong.sort_by_key(|(run, _)| run.fire_at);
     html! {
         (unavailable(&page.unavailable))
@@ -245,11 +217,7 @@ fn today(visit: &Visit, house: &HomeParts) -> Markup {
     }
 }
 
-fn cost(house: &HomeParts) -> Markup {
-    let costs = match &house.costs {
-        Ok(costs) => costs,
-        Err(why) => return not_now(why),
-    };
+fn cost(costs: &Costs, budgets: &Result<Vec<LimitLeft>, Failure>) -> Markup {
     html! {
         p.big { @if costs.total.sessions == 0 { "nothing yet" } @else { (money(costs.total.usd)) } }
         p.dim { (crate::parts::sessions(costs.total.sessions)) ", " (count(i128::from(costs.total.tokens))) " tokens"
@@ -257,9 +225,6 @@ fn cost(house: &HomeParts) -> Markup {
                 "; the cost of " (costs.total.sessions_of_unknown_cost) " is not known"
             } "." }
         p { a href="/costs" { "This month" } ": " (money(costs.month.usd)) }
-        @match &house.budgets {
-            Ok(all) => (spending::limits(all)),
-            Err(why) => (not_now(why)),
-        }
+        (or_not_now(budgets, |all| spending::limits(all)))
     }
 }

@@ -1,13 +1,13 @@
 //! The inbox: what came in, what became of each message, and taking one up again.
 
-use admin::calls::{HouseApiServer, InboxApiServer, TimelineApiServer};
+use admin::calls::{InboxApiServer, TimelineApiServer};
 use base::text::truncate;
 use inbox::messages::{Entry, Part, Said};
 use maud::{Markup, html};
 use uuid::Uuid;
 
-use super::answers::{not_now, read};
-use super::conversations::before;
+use super::answers::{not_now, or_not_now, read};
+use super::conversations::{before, to_choose};
 use super::sessions;
 use crate::parts::{Tone, badge, crumbs, empty, line, note, said, toned};
 use crate::reply::{Answer, Did, PageError, Reply, View};
@@ -36,13 +36,9 @@ async fn list(visit: &Visit) -> Answer {
         p.tabs { @for (name, word) in TABS {
             a href={ "/inbox" @if !name.is_empty() { "?state=" (name) } } aria-current=[(name == here).then_some("true")] { (word) }
         } }
-        @match &found {
-            Ok(entries) => (table(visit, entries, here)),
-            Err(why) => (note(Tone::Warn, &html! { (why.message) })),
-        }
+        (or_not_now(&found, |entries| table(visit, entries, here)))
     };
-    let view = View::new("Inbox", body);
-    Ok(if before.is_none() { view.live("house").into() } else { view.into() })
+    Ok(View::new("Inbox", body).live_if(before.is_none(), "house").into())
 }
 
 fn table(visit: &Visit, entries: &[Entry], state: &str) -> Markup {
@@ -78,10 +74,7 @@ fn shown(body: &str) -> &str {
 async fn one(visit: &Visit) -> Answer {
     let id: Uuid = visit.parsed(0)?;
     let entry = visit.calls.inbox_show(&visit.ext, id).await?;
-    let (timeline, status) = tokio::join!(visit.calls.timeline(&visit.ext, id), visit.calls.status(&visit.ext));
-    let butlers: Vec<String> = status
-        .map(|status| status.butlers.into_iter().filter(|b| !b.removed).map(|b| b.name).collect())
-        .unwrap_or_default();
+    let (timeline, butlers) = tokio::join!(visit.calls.timeline(&visit.ext, id), to_choose(visit));
     let handed = read::<Vec<Part>>(entry.segments.clone().into());
     let said_back = read::<Vec<Said>>(entry.replies.clone().into());
     let over = matches!(entry.state.as_str(), "done" | "dead");
@@ -108,8 +101,7 @@ async fn one(visit: &Visit) -> Answer {
         }
         @if visit.may_act() { (hands(visit, &entry, handed.as_deref().ok(), &butlers)) }
     };
-    let view = View::new(format!("Message from {}", line(&entry.sender, 80)), body);
-    Ok(if over { view.into() } else { view.live("house").into() })
+    Ok(View::new(format!("Message from {}", line(&entry.sender, 80)), body).live_if(!over, "house").into())
 }
 
 fn facts(visit: &Visit, entry: &Entry) -> Markup {
@@ -184,7 +176,7 @@ fn hands(visit: &Visit, entry: &Entry, parts: Option<&[Part]>, butlers: &[String
     let (kind, pattern) = rule_of(entry);
     let choice = |id: &str| {
         html! { select name="butler" id=(id) required {
-            @for butler in butlers.iter().filter(|name| name.as_str() != inbox::SWITCHBOARD) { option value=(butler) { (butler) } }
+            @for butler in butlers { option value=(butler) { (butler) } }
         } }
     };
     html! {

@@ -63,10 +63,9 @@ async fn one(visit: &Visit) -> Answer {
         h2 { "Checkpoints" }
         @match &checkpoints { Ok(all) => (checkpoints_of(visit, &name, all)), Err(why) => (not_now(why)) }
     };
-    let view = View::new(format!("The journal of {name}"), body);
     // What is taken in is what was looked at: with an edit to decide on the page stays as it is.
     let still = edits.as_ref().is_ok_and(Vec::is_empty);
-    Ok(if still { view.live(format!("butler/{name}")).into() } else { view.into() })
+    Ok(View::new(format!("The journal of {name}"), body).live_if(still, format!("butler/{name}")).into())
 }
 
 /// What somebody edited: shown whole, taken in with one press, by the hashes of what was shown.

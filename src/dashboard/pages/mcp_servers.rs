@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::answers::{act, look, not_now};
+use super::answers::{act, look, or_not_now};
 use crate::form::encoded;
 use crate::parts::{Tone, crumbs, empty, line, note, pretty, said, toned};
 use crate::reply::{Answer, Did, PageError, Reply, View};
@@ -44,10 +44,7 @@ pub(super) async fn section(visit: &Visit, butlers: &[butler::ButlerStatus]) -> 
         h2 { "MCP servers of others" }
         @if all.is_empty() { (empty("No butler uses one. Write [mcp.servers.<name>] into a butler's butler.toml.")) }
         @for (butler, found) in &all {
-            @match found {
-                Ok(servers) => ul.rows { @for server in servers { li { (brief(butler, server)) } } },
-                Err(why) => (not_now(why)),
-            }
+            (or_not_now(found, |all| html! { ul.rows { @for server in all { li { (brief(butler, server)) } } } }))
         }
     }
 }

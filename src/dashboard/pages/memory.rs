@@ -1,6 +1,7 @@
 //! What butlers remember: searched with what each score is made of, what was done to it, and what a session was told.
 
-use admin::calls::{HouseApiServer, SessionsApiServer, TimelineApiServer};
+use admin::Failure;
+use admin::calls::{SessionsApiServer, TimelineApiServer};
 use jiff::Timestamp;
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -9,6 +10,7 @@ use sessions::EventKind;
 use uuid::Uuid;
 
 use super::answers::{look, not_now, read};
+use super::journal::with_module;
 use super::memory_one as one;
 use super::memory_parts::{Event, KINDS, events};
 use crate::form::encoded;
@@ -49,9 +51,7 @@ struct Hit {
 }
 
 async fn list(visit: &Visit) -> Answer {
-    let house = visit.calls.status(&visit.ext).await?;
-    let has = |b: &butler::ButlerStatus| b.modules.get("memory").is_some_and(|memory| memory.enabled);
-    let names: Vec<String> = house.butlers.into_iter().filter(has).map(|b| b.name).collect();
+    let names = with_module(visit, "memory").await?;
     let wanted = visit.query.get("butler");
     let Some(butler) = wanted.or_else(|| names.first().map(String::as_str)) else {
         let body =
@@ -66,8 +66,8 @@ async fn list(visit: &Visit) -> Answer {
             a href={ "/memory?butler=" (name) } aria-current=[(name == butler).then_some("true")] { (name) }
         } }
         (search_form(visit, butler))
-        @if let Some(words) = visit.query.get("q") { (found(visit, butler, words).await) }
-        @else { (past(visit, butler).await) }
+        @if let Some(words) = visit.query.get("q") { (found(visit, butler, words).await.unwrap_or_else(|why| not_now(&why))) }
+        @else { (past(visit, butler).await.unwrap_or_else(|why| not_now(&why))) }
     };
     Ok(View::new("Memory", body).into())
 }
@@ -87,27 +87,21 @@ fn search_form(visit: &Visit, butler: &str) -> Markup {
     }
 }
 
-async fn found(visit: &Visit, butler: &str, words: &str) -> Markup {
+async fn found(visit: &Visit, butler: &str, words: &str) -> Result<Markup, Failure> {
     let mut args = json!({"query": words, "limit": SHOWN, "explain": true});
     if let Some(kind) = visit.query.get("type").filter(|kind| KINDS.contains(kind)) {
         args["types"] = json!([kind]);
     }
-    let answer: Value = match look(visit, butler, "memory_search", args).await {
-        Ok(answer) => answer,
-        Err(why) => return not_now(&why),
-    };
-    let hits: Vec<Hit> = match read(answer["results"].clone()) {
-        Ok(hits) => hits,
-        Err(why) => return not_now(&why),
-    };
-    html! {
+    let answer: Value = look(visit, butler, "memory_search", args).await?;
+    let hits: Vec<Hit> = read(answer["results"].clone())?;
+    Ok(html! {
         h2 { "What was found" }
         @if answer["answered_by"] == "full_text" {
             (note(Tone::Quiet, &html! { "The index is being made; this is what the words alone find." }))
         }
         @if hits.is_empty() { (empty("No memory matches. Try other words.")) }
         ul.cards { @for hit in &hits { li { (hit_card(visit, butler, hit)) } } }
-    }
+    })
 }
 
 fn hit_card(visit: &Visit, butler: &str, hit: &Hit) -> Markup {
@@ -127,27 +121,21 @@ fn hit_card(visit: &Visit, butler: &str, hit: &Hit) -> Markup {
     }
 }
 
-async fn past(visit: &Visit, butler: &str) -> Markup {
+async fn past(visit: &Visit, butler: &str) -> Result<Markup, Failure> {
     let before = visit.query.get("before").and_then(|n| n.parse::<i64>().ok()).filter(|n| *n > 0);
     let mut args = json!({"limit": SHOWN});
     if let Some(before) = before {
         args["before"] = json!(before);
     }
-    let answer: Value = match look(visit, butler, "memory_history", args).await {
-        Ok(answer) => answer,
-        Err(why) => return not_now(&why),
-    };
-    let all: Vec<Event> = match read(answer["events"].clone()) {
-        Ok(all) => all,
-        Err(why) => return not_now(&why),
-    };
-    html! {
+    let answer: Value = look(visit, butler, "memory_history", args).await?;
+    let all: Vec<Event> = read(answer["events"].clone())?;
+    Ok(html! {
         h2 { "What was done to memories" }
         (events(visit, butler, &all))
         @if let Some(next) = answer["next_before"].as_i64() {
             p { a href={ "/memory?butler=" (encoded(butler)) "&before=" (next) } { "What was done before" } }
         }
-    }
+    })
 }
 
 /// What memory told a session as it began.
@@ -164,25 +152,22 @@ async fn told(visit: &Visit) -> Answer {
         (crumbs(&[("Memory", &format!("/memory?butler={butler}")), ("The session", &format!("/sessions/{session}"))]))
         @match recalled {
             None => (empty("It is not on record that memory was asked for this session.")),
-            Some(recalled) => (recall(visit, butler, recalled).await),
+            Some(recalled) => (recall(visit, butler, recalled).await.unwrap_or_else(|why| not_now(&why))),
         }
     };
     Ok(View::new("What memory told a session", body).into())
 }
 
-async fn recall(visit: &Visit, butler: &str, recalled: &Value) -> Markup {
+async fn recall(visit: &Visit, butler: &str, recalled: &Value) -> Result<Markup, Failure> {
     // A session that memory failed was told nothing, and its row has no ids.
-    let ids = recalled["ids"].as_array().map(|_| read::<Vec<Uuid>>(recalled["ids"].clone())).unwrap_or(Ok(Vec::new()));
-    let ids = match ids {
-        Ok(ids) => ids,
-        Err(why) => return not_now(&why),
-    };
+    let ids =
+        recalled["ids"].as_array().map(|_| read::<Vec<Uuid>>(recalled["ids"].clone())).unwrap_or(Ok(Vec::new()))?;
     let (mut all, many) = (Vec::new(), ids.len());
     for id in ids.into_iter().take(SHOWN as usize) {
         let story = look::<Value>(visit, butler, "memory_why", json!({"memory_id": id})).await;
         all.push((id, story));
     }
-    html! {
+    Ok(html! {
         p { (badge(recalled["state"].as_str().unwrap_or("unknown")))
             @if let Some(tokens) = recalled["tokens"].as_u64() { ", about " (tokens) " tokens" }
             @if let Some(ms) = recalled["ms"].as_u64() { ", after " (ms) " ms" } }
@@ -199,5 +184,5 @@ async fn recall(visit: &Visit, butler: &str, recalled: &Value) -> Markup {
             }
         } } }
         @if many > all.len() { p.dim { "It was told " (many) " memories; these are the first " (all.len()) "." } }
-    }
+    })
 }

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::answers::{act, look, not_now};
+use super::answers::{act, look, or_not_now};
 use super::memory_parts::{Event, KINDS, events};
 use crate::parts::{Tone, count, crumbs, line, note, said};
 use crate::reply::{Answer, Did, PageError, Reply, View};
@@ -79,15 +79,12 @@ pub(super) async fn show(visit: &Visit) -> Answer {
         (why(visit, &butler, &story))
         @if visit.may_work() && !forgotten { (edit_form(visit, &butler, &story, id)) }
         h2 { "What was done to it" }
-        @match &past {
-            Ok(past) => {
-                (events(visit, &butler, &past.events))
-                @if past.more.is_some() {
-                    p.dim { "These are the newest " (PAST) ". All: " code { "butlerd memory history " (id) } }
-                }
+        (or_not_now(&past, |past| html! {
+            (events(visit, &butler, &past.events))
+            @if past.more.is_some() {
+                p.dim { "These are the newest " (PAST) ". All: " code { "butlerd memory history " (id) } }
             }
-            Err(why) => (not_now(why)),
-        }
+        }))
     };
     Ok(View::new(format!("A {} of {butler}", story.memory_type), body).into())
 }

@@ -6,8 +6,9 @@ use maud::{Markup, html};
 use outbox::Note;
 use uuid::Uuid;
 
+use super::answers::or_not_now;
 use super::conversations::before;
-use crate::parts::{Tone, empty, line, note, said, toned};
+use crate::parts::{Tone, empty, line, said, toned};
 use crate::reply::{Answer, Did, PageError, Reply, View};
 use crate::route::{Route, get, post};
 use crate::visit::Visit;
@@ -22,12 +23,8 @@ const MOST: usize = 16 * 1024;
 async fn list(visit: &Visit) -> Answer {
     let before: Option<Uuid> = before(visit)?;
     let found = visit.calls.notes_list(&visit.ext, before, Some(SHOWN)).await;
-    let body = match &found {
-        Ok(notes) => shown(visit, notes),
-        Err(why) => note(Tone::Warn, &html! { (why.message) }),
-    };
-    let view = View::new("Notes", body);
-    Ok(if before.is_none() { view.live("house").into() } else { view.into() })
+    let body = or_not_now(&found, |notes| shown(visit, notes));
+    Ok(View::new("Notes", body).live_if(before.is_none(), "house").into())
 }
 
 fn shown(visit: &Visit, notes: &[Note]) -> Markup {

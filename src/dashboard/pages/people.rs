@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use serde_json::json;
 use uuid::Uuid;
 
-use super::answers::{act, look, not_now};
+use super::answers::{act, look, or_not_now};
 use crate::parts::{Tone, crumbs, empty, line, note, toned};
 use crate::reply::{Answer, Did, PageError, Reply, View};
 use crate::route::{Route, get, post};
@@ -24,10 +24,7 @@ async fn list(visit: &Visit) -> Answer {
     let found = look::<Vec<Identity>>(visit, SWITCHBOARD, "contact_identity_list", json!({})).await;
     let body = html! {
         p { "Whoever writes under one of these identities is known; anybody else is a stranger, and what a stranger says changes nothing." }
-        @match &found {
-            Ok(all) => (people(visit, all)),
-            Err(why) => (not_now(why)),
-        }
+        (or_not_now(&found, |all| people(visit, all)))
         @if visit.may_act() { div.columns { (pair_form(visit)) (add_form(visit)) } }
     };
     Ok(View::new("People", body).into())

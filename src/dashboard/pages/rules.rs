@@ -1,11 +1,11 @@
 //! Rules: what becomes of a message before any model is asked.
 
-use admin::calls::HouseApiServer;
 use maud::{Markup, html};
 use serde_json::json;
 use uuid::Uuid;
 
-use super::answers::{act, look, not_now};
+use super::answers::{act, look, or_not_now};
+use super::conversations::to_choose;
 use crate::parts::{Tone, empty, line, toned};
 use crate::reply::{Answer, Did, PageError, Reply, View};
 use crate::route::{Route, get, post};
@@ -22,16 +22,10 @@ pub(crate) const ROUTES: &[Route] = &[
 
 async fn list(visit: &Visit) -> Answer {
     let found = look::<Vec<Rule>>(visit, SWITCHBOARD, "triage_rule_list", json!({})).await;
-    let status = visit.calls.status(&visit.ext).await;
-    let butlers: Vec<String> = status
-        .map(|status| status.butlers.into_iter().filter(|b| !b.removed).map(|b| b.name).collect())
-        .unwrap_or_default();
+    let butlers = to_choose(visit).await;
     let body = html! {
         p { "The first rule that fits a message decides. What none fits, the switchboard reads." }
-        @match &found {
-            Ok(rules) => (table(visit, rules)),
-            Err(why) => (not_now(why)),
-        }
+        (or_not_now(&found, |rules| table(visit, rules)))
         @if visit.may_act() && found.is_ok() { (form(visit, &butlers)) }
         p { "What lets butlers' calls through without asking stands under " a href="/approvals" { "Approvals" } "." }
     };
@@ -70,7 +64,7 @@ fn form(visit: &Visit, butlers: &[String]) -> Markup {
                 label { "Then" select name="action" { @for action in Action::ALL { option value=(action.as_str()) { (action.words()) } } } }
                 label { "Butler, where it goes to one" select name="butler" {
                     option value="" { "none" }
-                    @for butler in butlers.iter().filter(|name| name.as_str() != SWITCHBOARD) { option value=(butler) { (butler) } }
+                    @for butler in butlers { option value=(butler) { (butler) } }
                 } }
                 label { "Place; lower ones are asked first, without one it comes last"
                     input type="number" name="position" min="0" max="1000000"; }

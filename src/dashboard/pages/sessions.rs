@@ -35,8 +35,7 @@ async fn list(visit: &Visit) -> Answer {
         (table(visit, &page.sessions, &page.unavailable))
         @if let Some(next) = &page.next { p { a href={ "/sessions?before=" (encoded(next)) (of) } { "Older sessions" } } }
     };
-    let view = View::new("Sessions", body);
-    Ok(if newest { view.live("house").into() } else { view.into() })
+    Ok(View::new("Sessions", body).live_if(newest, "house").into())
 }
 
 /// Sessions as rows, and whom else could not be asked for theirs.
@@ -107,7 +106,7 @@ async fn one(visit: &Visit) -> Answer {
     // Somebody who reads an earlier part of it is left to read.
     let running = running && after.is_none();
     let view = View::new(format!("Session of {}", row.butler), body);
-    Ok(if running { view.live(format!("butler/{}", row.butler)).into() } else { view.into() })
+    Ok(view.live_if(running, format!("butler/{}", row.butler)).into())
 }
 
 /// A part of a transcript.
