@@ -3,7 +3,6 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicU64};
 
-use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -14,53 +13,30 @@ use super::listed::{Listed, MetricName};
 use super::machine;
 use super::queue::QueueMetrics;
 use super::trace::{Counts, Tracer};
+use super::work::{Count, Labels, Level};
 use super::writer::LOST;
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct ButlerLabel {
-    butler: String,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct OutcomeLabels {
-    butler: String,
-    outcome: String,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct TokenLabels {
-    butler: String,
-    kind: String,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct ToolLabels {
-    butler: String,
-    tool: String,
-    outcome: String,
-}
 
 /// The process's metrics, and where its spans go.
 pub struct Metrics {
     tracer: Tracer,
     spans: Counts,
     all: Mutex<Listed>,
-    tool_calls: Family<OutcomeLabels, Counter<u64, AtomicU64>>,
-    sessions: Family<OutcomeLabels, Counter<u64, AtomicU64>>,
-    running: Family<ButlerLabel, Gauge<i64, AtomicI64>>,
-    session_seconds: Family<ButlerLabel, Histogram>,
-    refused: Family<OutcomeLabels, Counter<u64, AtomicU64>>,
-    stopped: Family<OutcomeLabels, Counter<u64, AtomicU64>>,
-    model_calls_refused: Family<ButlerLabel, Counter<u64, AtomicU64>>,
-    recalled: Family<OutcomeLabels, Counter<u64, AtomicU64>>,
-    remembered: Family<OutcomeLabels, Counter<u64, AtomicU64>>,
-    memory_calls: Family<ToolLabels, Counter<u64, AtomicU64>>,
-    tokens: Family<TokenLabels, Counter<u64, AtomicU64>>,
-    cost: Family<ButlerLabel, Counter<f64, AtomicU64>>,
-    unknown_cost: Family<ButlerLabel, Counter<u64, AtomicU64>>,
+    tool_calls: Count<2>,
+    sessions: Count<2>,
+    running: Level<1>,
+    session_seconds: Family<Labels<1>, Histogram>,
+    refused: Count<2>,
+    stopped: Count<2>,
+    model_calls_refused: Count<1>,
+    recalled: Count<2>,
+    remembered: Count<2>,
+    memory_calls: Count<3>,
+    tokens: Count<2>,
+    cost: Family<Labels<1>, Counter<f64, AtomicU64>>,
+    unknown_cost: Count<1>,
     /// 1 for an up butler, else 0.
-    up: Family<ButlerLabel, Gauge<i64, AtomicI64>>,
-    restarts: Family<ButlerLabel, Counter<u64, AtomicU64>>,
+    up: Level<1>,
+    restarts: Count<1>,
     database_up: Gauge<i64, AtomicI64>,
     connections: Gauge<i64, AtomicI64>,
 }
@@ -161,20 +137,18 @@ impl Metrics {
 
     /// Notes whether a butler is up.
     pub fn butler_up(&self, butler: &str, up: bool) {
-        self.up.get_or_create(&ButlerLabel { butler: butler.to_owned() }).set(i64::from(up));
+        self.up.get_or_create(&[("butler", butler.to_owned())]).set(i64::from(up));
     }
 
     /// Notes a butler's restart.
     pub fn butler_restarted(&self, butler: &str) {
-        self.restarts.get_or_create(&ButlerLabel { butler: butler.to_owned() }).inc();
+        self.restarts.get_or_create(&[("butler", butler.to_owned())]).inc();
     }
 
     /// The metrics of one butler, looked up once.
     pub fn of(self: &std::sync::Arc<Self>, butler: &str) -> ButlerMetrics {
-        let outcome = |o: &str| {
-            let labels = OutcomeLabels { butler: butler.to_owned(), outcome: o.to_owned() };
-            self.tool_calls.get_or_create_owned(&labels)
-        };
+        let outcome =
+            |o: &str| self.tool_calls.get_or_create_owned(&[("butler", butler.to_owned()), ("outcome", o.to_owned())]);
         ButlerMetrics {
             butler: butler.to_owned(),
             ok: outcome("ok"),
@@ -207,6 +181,14 @@ pub struct ButlerMetrics {
 }
 
 impl ButlerMetrics {
+    fn label(&self) -> Labels<1> {
+        [("butler", self.butler.clone())]
+    }
+
+    fn with(&self, name: &'static str, value: &str) -> Labels<2> {
+        [("butler", self.butler.clone()), (name, value.to_owned())]
+    }
+
     /// Where the butler's spans are opened.
     pub fn tracer(&self) -> &Tracer {
         self.all.tracer()
@@ -215,8 +197,8 @@ impl ButlerMetrics {
     /// Counts a tool call by its outcome's name.
     pub fn tool_call(&self, tool: &str, outcome: &str) {
         if tool.starts_with("memory_") {
-            let (butler, tool, outcome) = (self.butler.clone(), tool.to_owned(), outcome.to_owned());
-            self.all.memory_calls.get_or_create(&ToolLabels { butler, tool, outcome }).inc();
+            let [butler, outcome] = self.with("outcome", outcome);
+            self.all.memory_calls.get_or_create(&[butler, ("tool", tool.to_owned()), outcome]).inc();
         }
         match outcome {
             "ok" => &self.ok,
@@ -229,58 +211,51 @@ impl ButlerMetrics {
 
     /// A session's child starts (+1) or is gone (-1).
     pub fn running(&self, change: i64) {
-        self.all.running.get_or_create(&ButlerLabel { butler: self.butler.clone() }).inc_by(change);
+        self.all.running.get_or_create(&self.label()).inc_by(change);
     }
 
     /// Counts a session by how it ended.
     pub fn session(&self, state: &str, duration_ms: i64) {
-        let labels = OutcomeLabels { butler: self.butler.clone(), outcome: state.to_owned() };
-        self.all.sessions.get_or_create(&labels).inc();
+        self.all.sessions.get_or_create(&self.with("outcome", state)).inc();
         let seconds = duration_ms as f64 / 1000.0;
-        self.all.session_seconds.get_or_create(&ButlerLabel { butler: self.butler.clone() }).observe(seconds);
+        self.all.session_seconds.get_or_create(&self.label()).observe(seconds);
     }
 
     /// Counts what a session used; `None`: that is not known.
     pub fn used(&self, input: Option<i64>, output: Option<i64>, usd: Option<f64>) {
         for (kind, tokens) in [("input", input), ("output", output)] {
             if let Some(tokens) = tokens.and_then(|n| u64::try_from(n).ok()) {
-                let labels = TokenLabels { butler: self.butler.clone(), kind: kind.to_owned() };
-                self.all.tokens.get_or_create(&labels).inc_by(tokens);
+                self.all.tokens.get_or_create(&self.with("kind", kind)).inc_by(tokens);
             }
         }
-        let butler = ButlerLabel { butler: self.butler.clone() };
         match usd.filter(|usd| *usd >= 0.0) {
-            Some(usd) => drop(self.all.cost.get_or_create(&butler).inc_by(usd)),
-            None => drop(self.all.unknown_cost.get_or_create(&butler).inc()),
+            Some(usd) => drop(self.all.cost.get_or_create(&self.label()).inc_by(usd)),
+            None => drop(self.all.unknown_cost.get_or_create(&self.label()).inc()),
         }
     }
 
     /// Counts a session that was refused or ended for what it used: `budget`, `turns` or `runaway`.
     pub fn session_stopped(&self, limit: &str) {
-        let labels = OutcomeLabels { butler: self.butler.clone(), outcome: limit.to_owned() };
-        self.all.stopped.get_or_create(&labels).inc();
+        self.all.stopped.get_or_create(&self.with("outcome", limit)).inc();
     }
 
     /// Counts a model call that asked for more than a session may ask, and was not passed on.
     pub fn model_call_refused(&self) {
-        self.all.model_calls_refused.get_or_create(&ButlerLabel { butler: self.butler.clone() }).inc();
+        self.all.model_calls_refused.get_or_create(&self.label()).inc();
     }
 
     /// Counts a session that asked its memory: `told`, `nothing`, `late`, `failed` or `off`.
     pub fn recalled(&self, state: &str) {
-        let labels = OutcomeLabels { butler: self.butler.clone(), outcome: state.to_owned() };
-        self.all.recalled.get_or_create(&labels).inc();
+        self.all.recalled.get_or_create(&self.with("outcome", state)).inc();
     }
 
     /// Counts an end of a session that was to be remembered: `stored` or `failed`.
     pub fn remembered(&self, state: &str) {
-        let labels = OutcomeLabels { butler: self.butler.clone(), outcome: state.to_owned() };
-        self.all.remembered.get_or_create(&labels).inc();
+        self.all.remembered.get_or_create(&self.with("outcome", state)).inc();
     }
 
     /// Counts a trigger that led to no session.
     pub fn trigger_refused(&self, reason: &str) {
-        let labels = OutcomeLabels { butler: self.butler.clone(), outcome: reason.to_owned() };
-        self.all.refused.get_or_create(&labels).inc();
+        self.all.refused.get_or_create(&self.with("outcome", reason)).inc();
     }
 }

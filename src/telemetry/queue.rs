@@ -1,41 +1,20 @@
 //! What queues count: rows claimed and how they left, and how long the first of those that are due waits.
 
-use std::sync::atomic::{AtomicI64, AtomicU64};
+use std::sync::atomic::AtomicI64;
 use std::time::Duration;
 
-use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 
 use super::listed::Listed;
-use super::work::WorkMetrics;
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct QueueLabels {
-    butler: String,
-    queue: String,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct RowLabels {
-    butler: String,
-    queue: String,
-    outcome: String,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct ChannelLabel {
-    channel: String,
-}
+use super::work::{Count, Labels, Level, WorkMetrics};
 
 /// The metrics of all queues on one database. Clones count together.
 #[derive(Clone, Default, Debug)]
 pub struct QueueMetrics {
-    rows: Family<RowLabels, Counter<u64, AtomicU64>>,
-    oldest: Family<QueueLabels, Gauge<i64, AtomicI64>>,
-    channelless: Family<ChannelLabel, Gauge<i64, AtomicI64>>,
-    waiting: Family<QueueLabels, Gauge<i64, AtomicI64>>,
+    rows: Count<3>,
+    oldest: Level<2>,
+    channelless: Level<1>,
+    waiting: Level<2>,
     work: WorkMetrics,
 }
 
@@ -56,7 +35,7 @@ impl QueueMetrics {
 
     /// How many deliveries wait for a channel that is not there.
     pub fn waiting_for(&self, channel: &str, deliveries: u64) {
-        let label = ChannelLabel { channel: channel.to_owned() };
+        let label = [("channel", channel.to_owned())];
         self.channelless.get_or_create(&label).set(i64::try_from(deliveries).unwrap_or(i64::MAX));
     }
 
@@ -67,7 +46,7 @@ impl QueueMetrics {
 
     /// Those of one butler's queue.
     pub fn of(&self, butler: &str, queue: &str) -> QueueMeter {
-        let labels = QueueLabels { butler: butler.to_owned(), queue: queue.to_owned() };
+        let labels = [("butler", butler.to_owned()), ("queue", queue.to_owned())];
         QueueMeter {
             oldest: self.oldest.get_or_create_owned(&labels),
             waiting: self.waiting.clone(),
@@ -80,10 +59,10 @@ impl QueueMetrics {
 /// The metrics of one queue.
 #[derive(Clone, Debug)]
 pub struct QueueMeter {
-    labels: QueueLabels,
-    rows: Family<RowLabels, Counter<u64, AtomicU64>>,
+    labels: Labels<2>,
+    rows: Count<3>,
     oldest: Gauge<i64, AtomicI64>,
-    waiting: Family<QueueLabels, Gauge<i64, AtomicI64>>,
+    waiting: Level<2>,
 }
 
 impl QueueMeter {
@@ -95,8 +74,8 @@ impl QueueMeter {
 
     /// As [`QueueMeter::count`], so many at once.
     pub fn count_all(&self, outcome: &str, n: u64) {
-        let QueueLabels { butler, queue } = self.labels.clone();
-        self.rows.get_or_create(&RowLabels { butler, queue, outcome: outcome.to_owned() }).inc_by(n);
+        let [butler, queue] = self.labels.clone();
+        self.rows.get_or_create(&[butler, queue, ("outcome", outcome.to_owned())]).inc_by(n);
     }
 
     /// How long the first of the rows that are due waits, and how many these are, where that is known.

@@ -9,9 +9,9 @@ use prometheus_client::metrics::gauge::Gauge;
 use super::listed::Listed;
 
 /// Labels of a metric, by name.
-type Labels<const N: usize> = [(&'static str, String); N];
-type Count<const N: usize> = Family<Labels<N>, Counter<u64, AtomicU64>>;
-type Level<const N: usize> = Family<Labels<N>, Gauge<i64, AtomicI64>>;
+pub(super) type Labels<const N: usize> = [(&'static str, String); N];
+pub(super) type Count<const N: usize> = Family<Labels<N>, Counter<u64, AtomicU64>>;
+pub(super) type Level<const N: usize> = Family<Labels<N>, Gauge<i64, AtomicI64>>;
 
 /// The metrics of the work on one database. Clones count together.
 #[derive(Clone, Default, Debug)]
