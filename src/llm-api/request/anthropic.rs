@@ -1,7 +1,7 @@
 //! Requests of the Messages API.
 
 use super::tree::Node;
-use super::{FETCHED, Feature, Judge, Refused, Rule, Rules, SERVER, STORED, VendorTool, each};
+use super::{FETCHED, Feature, Judge, Refused, Rule, Rules, SERVER, STORED, VendorTool, each, member};
 
 const BODY: Rules = &[
     ("cache_control", Rule::Pass),
@@ -43,7 +43,7 @@ const CLIENT_TOOL: Rules = &[
 
 /// A name that ends in `_` stands for all its versions.
 const TOOLS: Rules = &[
-    ("custom", Rule::Check(client_tool)),
+    ("custom", Rule::Members("tools", CLIENT_TOOL)),
     ("web_search_", Rule::Of(VendorTool::WebSearch)),
     ("web_fetch_", Rule::Of(VendorTool::WebFetch)),
     ("code_execution_", Rule::Of(VendorTool::CodeExecution)),
@@ -114,24 +114,6 @@ fn server_call(node: &mut Node, judge: &mut Judge<'_>) -> Result<(), Refused> {
 
 fn tools(node: &mut Node, judge: &mut Judge<'_>) -> Result<(), Refused> {
     each(node, judge, |tool, judge| judge.kind(tool, ("the vendor's tool", "type", Some("custom")), TOOLS))
-}
-
-fn client_tool(node: &mut Node, judge: &mut Judge<'_>) -> Result<(), Refused> {
-    judge.members(node, "tools", CLIENT_TOOL)
-}
-
-fn member(
-    node: &mut Node,
-    key: &str,
-    judge: &mut Judge<'_>,
-    check: fn(&mut Node, &mut Judge<'_>) -> Result<(), Refused>,
-) -> Result<(), Refused> {
-    match node {
-        Node::Object(members) => {
-            members.iter_mut().filter(|(name, _)| name == key).try_for_each(|(_, value)| check(value, judge))
-        }
-        _ => Ok(()),
-    }
 }
 
 /// What a trial feature is good for, by its name without the date.

@@ -167,7 +167,9 @@ enum Rule {
     /// It goes on as it is.
     Pass,
     /// It goes on if this has nothing against it.
-    Check(fn(&mut Node, &mut Judge<'_>) -> Result<(), Refused>),
+    Check(Check),
+    /// It is an object, of which goes on what these rules have. The text names it.
+    Members(&'static str, Rules),
     /// It goes on where the vendor may do this.
     Of(VendorTool),
     /// It is refused for this reason. Where it says nothing it is left out.
@@ -175,6 +177,7 @@ enum Rule {
 }
 
 type Rules = &'static [(&'static str, Rule)];
+type Check = fn(&mut Node, &mut Judge<'_>) -> Result<(), Refused>;
 
 const STORED: &str =
     "the vendor would keep or use something that is stored with it, and a session leaves nothing there";
@@ -195,6 +198,7 @@ impl Judge<'_> {
         match rule {
             Rule::Pass => Ok(()),
             Rule::Check(check) => check(node, self),
+            Rule::Members(place, rules) => self.members(node, place, rules),
             Rule::Of(tool) if self.granted.contains(tool) => Ok(()),
             Rule::Of(tool) => Err(Refused::NotGranted { what: what(), tool: *tool }),
             Rule::Never(why) => Err(Refused::Never { what: what(), why }),
@@ -221,7 +225,7 @@ impl Judge<'_> {
         for (key, mut value) in std::mem::take(members) {
             let full = if place.is_empty() { key.clone() } else { format!("{place}.{key}") };
             let rule = rules.iter().find(|(name, _)| same(name, &key)).map(|(_, rule)| rule);
-            let Some(rule) = rule.filter(|rule| matches!(rule, Rule::Pass | Rule::Check(_)) || !value.is_nothing())
+            let Some(rule) = rule.filter(|rule| !matches!(rule, Rule::Of(_) | Rule::Never(_)) || !value.is_nothing())
             else {
                 self.left_out.insert(full);
                 continue;
@@ -275,6 +279,12 @@ fn each(
         Node::Object(_) => check(node, judge),
         Node::Plain(_) => Ok(()),
     }
+}
+
+/// Judges a member of an object by its name; what is no object has none.
+fn member(node: &mut Node, key: &str, judge: &mut Judge<'_>, check: Check) -> Result<(), Refused> {
+    let Node::Object(members) = node else { return Ok(()) };
+    members.iter_mut().filter(|(name, _)| name == key).try_for_each(|(_, value)| check(value, judge))
 }
 
 /// A text, and nothing that would be read otherwise.

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::tree::Node;
-use super::{Feature, Judge, Refused, Rule, Rules, SERVER, STORED, VendorTool, data_address, each};
+use super::{Feature, Judge, Refused, Rule, Rules, SERVER, STORED, VendorTool, data_address, each, member};
 
 const RESPONSES: Rules = &[
     ("background", Rule::Never(STORED)),
@@ -83,7 +83,8 @@ const TOOLS: Rules = &[
     ("custom", Rule::Pass),
     ("function", Rule::Pass),
     ("local_shell", Rule::Pass),
-    ("namespace", Rule::Check(namespace)),
+    // Tools under a common name, and those that an item brings.
+    ("namespace", Rule::Check(additional_tools)),
     ("tool_search", Rule::Check(tool_search)),
     ("web_search", Rule::Of(VendorTool::WebSearch)),
     ("web_search_preview", Rule::Of(VendorTool::WebSearch)),
@@ -116,8 +117,8 @@ const ITEMS: Rules = &[
 const PARTS: Rules = &[
     ("encrypted_content", Rule::Pass),
     ("input_audio", Rule::Pass),
-    ("input_file", Rule::Check(file)),
-    ("input_image", Rule::Check(image)),
+    ("input_file", Rule::Members("file", FILE)),
+    ("input_image", Rule::Members("image", IMAGE)),
     ("input_text", Rule::Pass),
     ("output_text", Rule::Pass),
     ("reasoning_text", Rule::Pass),
@@ -127,8 +128,8 @@ const PARTS: Rules = &[
 ];
 
 const CHAT_PARTS: Rules = &[
-    ("file", Rule::Check(chat_file)),
-    ("image_url", Rule::Check(chat_image)),
+    ("file", Rule::Members("file", CHAT_FILE)),
+    ("image_url", Rule::Members("image_url", CHAT_IMAGE)),
     ("input_audio", Rule::Pass),
     ("reasoning", Rule::Pass),
     ("refusal", Rule::Pass),
@@ -153,7 +154,7 @@ const FILE: Rules = &[
 
 const CHAT_IMAGE: Rules = &[("image_url", Rule::Check(image_url)), ("type", Rule::Pass)];
 const IMAGE_URL: Rules = &[("detail", Rule::Pass), ("url", Rule::Check(data_address))];
-const CHAT_FILE: Rules = &[("file", Rule::Check(chat_file_data)), ("type", Rule::Pass)];
+const CHAT_FILE: Rules = &[("file", Rule::Members("file", FILE)), ("type", Rule::Pass)];
 
 const MESSAGE: Rules = &[
     ("content", Rule::Check(chat_content)),
@@ -196,26 +197,15 @@ fn input(node: &mut Node, judge: &mut Judge<'_>) -> Result<(), Refused> {
 }
 
 fn content(node: &mut Node, judge: &mut Judge<'_>) -> Result<(), Refused> {
-    parts_of(node, "content", judge)
+    member(node, "content", judge, parts)
 }
 
 fn output(node: &mut Node, judge: &mut Judge<'_>) -> Result<(), Refused> {
-    parts_of(node, "output", judge)
+    member(node, "output", judge, parts)
 }
 
-fn parts_of(node: &mut Node, key: &str, judge: &mut Judge<'_>) -> Result<(), Refused> {
-    let Node::Object(members) = node else { return Ok(()) };
-    members.iter_mut().filter(|(name, _)| name == key).try_for_each(|(_, parts)| {
-        each(parts, judge, |part, judge| judge.kind(part, ("a part of the kind", "type", None), PARTS))
-    })
-}
-
-fn image(node: &mut Node, judge: &mut Judge<'_>) -> Result<(), Refused> {
-    judge.members(node, "image", IMAGE)
-}
-
-fn file(node: &mut Node, judge: &mut Judge<'_>) -> Result<(), Refused> {
-    judge.members(node, "file", FILE)
+fn parts(node: &mut Node, judge: &mut Judge<'_>) -> Result<(), Refused> {
+    each(node, judge, |part, judge| judge.kind(part, ("a part of the kind", "type", None), PARTS))
 }
 
 /// The bytes of a file, as text or as an address that holds them.
@@ -227,14 +217,8 @@ fn tools(node: &mut Node, judge: &mut Judge<'_>) -> Result<(), Refused> {
     each(node, judge, |tool, judge| judge.kind(tool, ("the vendor's tool", "type", None), TOOLS))
 }
 
-/// Tools under a common name, and those that an item brings.
-fn namespace(node: &mut Node, judge: &mut Judge<'_>) -> Result<(), Refused> {
-    additional_tools(node, judge)
-}
-
 fn additional_tools(node: &mut Node, judge: &mut Judge<'_>) -> Result<(), Refused> {
-    let Node::Object(members) = node else { return Ok(()) };
-    members.iter_mut().filter(|(name, _)| name == "tools").try_for_each(|(_, list)| tools(list, judge))
+    member(node, "tools", judge, tools)
 }
 
 /// A search among the request's own tools, which the program makes itself.
@@ -253,24 +237,12 @@ fn chat_content(node: &mut Node, judge: &mut Judge<'_>) -> Result<(), Refused> {
     each(node, judge, |part, judge| judge.kind(part, ("a part of the kind", "type", None), CHAT_PARTS))
 }
 
-fn chat_image(node: &mut Node, judge: &mut Judge<'_>) -> Result<(), Refused> {
-    judge.members(node, "image_url", CHAT_IMAGE)
-}
-
 /// An object with the address, or the address itself, as some servers take it.
 fn image_url(node: &mut Node, judge: &mut Judge<'_>) -> Result<(), Refused> {
     match node {
         Node::Object(_) => judge.members(node, "image_url", IMAGE_URL),
         _ => data_address(node, judge),
     }
-}
-
-fn chat_file(node: &mut Node, judge: &mut Judge<'_>) -> Result<(), Refused> {
-    judge.members(node, "file", CHAT_FILE)
-}
-
-fn chat_file_data(node: &mut Node, judge: &mut Judge<'_>) -> Result<(), Refused> {
-    judge.members(node, "file", FILE)
 }
 
 fn chat_tools(node: &mut Node, judge: &mut Judge<'_>) -> Result<(), Refused> {
