@@ -62,7 +62,8 @@ impl Dashboard {
         };
         let path = request.uri().path();
         if path.starts_with(assets::PREFIX) {
-            let known = assets::answer(path, request.headers()).filter(|_| looks(request.method()));
+            let known = assets::answer(path, request.headers())
+                .filter(|_| [Method::GET, Method::HEAD].contains(request.method()));
             return known.unwrap_or_else(|| outside(&PageError::nothing_here()));
         }
         let door = login::Door { calls: &self.calls, address: &address, port: self.port, peer };
@@ -170,10 +171,6 @@ impl Site for Dashboard {
         shield(response.headers_mut());
         response
     }
-}
-
-fn looks(method: &Method) -> bool {
-    [Method::GET, Method::HEAD].contains(method)
 }
 
 /// What every answer says to the browser about itself.

@@ -2,6 +2,9 @@
 
 use std::collections::HashSet;
 
+use jiff::Timestamp;
+use jiff::civil::{Date, DateTime};
+use jiff::tz::TimeZone;
 use memory::Memory;
 use memory::write::{Origin, Vector, WriteError};
 use memory_index::rank::spoken;
@@ -33,6 +36,14 @@ pub(crate) async fn vector(memory: &Memory, about: Option<&str>, said: &str) -> 
             None
         }
     }
+}
+
+/// A moment as people and models write it: with an offset, or a day or a time in this zone.
+pub(crate) fn moment(given: &str, zone: &TimeZone) -> Option<Timestamp> {
+    let day = || Some(given.parse::<Date>().ok()?.at(0, 0, 0, 0));
+    let civil = || given.parse::<DateTime>().ok().or_else(day)?.to_zoned(zone.clone()).ok();
+    // First those with an offset, which a time without one would take for nothing.
+    given.parse().ok().or_else(|| civil().map(|at| at.timestamp()))
 }
 
 /// Ends a call's transaction as its work ended.

@@ -5,6 +5,7 @@ use memory_index::predicates::TenantPredicate;
 use uuid::Uuid;
 
 use super::Rows;
+use super::entities::standing_now;
 use crate::write::WriteError;
 use store::AsRows;
 
@@ -61,14 +62,12 @@ pub(crate) async fn rivals(
 
 /// The other wordings of a fact. `former`: also of what it said before it was edited.
 pub async fn wordings(tx: &mut dyn Rows, fact: Uuid, former: bool) -> Result<Vec<Uuid>, WriteError> {
-    let rows = tx.rows("SELECT id FROM memory_fact_wordings($1, $2)", &[&fact, &former]).await?;
-    Ok(rows.iter().map(|r| r.get("id")).collect())
+    Ok(tx.rows("SELECT id FROM memory_fact_wordings($1, $2)", &[&fact, &former]).await.column("id")?)
 }
 
 /// What took a fact's place.
 pub(crate) async fn successors(tx: &mut dyn Rows, fact: Uuid) -> Result<Vec<Uuid>, WriteError> {
-    let rows = tx.rows("SELECT id FROM memory_fact_successors($1)", &[&fact]).await?;
-    Ok(rows.iter().map(|r| r.get("id")).collect())
+    Ok(tx.rows("SELECT id FROM memory_fact_successors($1)", &[&fact]).await.column("id")?)
 }
 
 store::row! {
@@ -104,11 +103,8 @@ pub(crate) async fn standing(
     entity: Option<Uuid>,
 ) -> Result<Option<Uuid>, WriteError> {
     let Some(entity) = entity else { return Ok(None) };
-    let rows = tx.rows("SELECT shared.entity_standing($1)", &[&entity]).await?;
-    match rows.first().and_then(|r| r.get::<_, Option<Uuid>>(0)) {
-        Some(now) => Ok(Some(now)),
-        None => Err(WriteError::refused("not_found", format!("{argument}: there is no entity {entity}."))),
-    }
+    let unknown = || WriteError::refused("not_found", format!("{argument}: there is no entity {entity}."));
+    standing_now(tx, entity).await?.map(Some).ok_or_else(unknown)
 }
 
 /// The tenant's own predicates.

@@ -6,8 +6,7 @@ use base::{ButlerName, TenantId, Trust};
 use jiff::Timestamp;
 use memory_index::Kind;
 use memory_index::rank::{Entry, Facets, fact_text};
-use store::{Lease, Store, StoreError};
-use tokio_postgres::Row;
+use store::{AsRows, Lease, Store, StoreError};
 use uuid::Uuid;
 
 /// From where an index is made.
@@ -106,15 +105,11 @@ impl IndexRow {
     }
 }
 
-fn rows(rows: Vec<Row>) -> Vec<IndexRow> {
-    rows.iter().map(IndexRow::from).collect()
-}
-
 impl Reader<'_> {
     /// What has changed of the butler's own memories after this change, at most so many.
     pub(crate) async fn own(&self, lease: &mut Lease, after: i64, most: usize) -> Result<Vec<IndexRow>, StoreError> {
         let most = i64::try_from(most).unwrap_or(i64::MAX);
-        lease.read(OWN, &[&after, &most]).await.map(rows).map_err(StoreError::query("reading memories"))
+        lease.read(OWN, &[&after, &most]).await.typed().map_err(StoreError::query("reading memories"))
     }
 
     /// What has changed after this change of what other butlers have published, at most so many.
@@ -126,7 +121,7 @@ impl Reader<'_> {
     ) -> Result<Vec<IndexRow>, StoreError> {
         let most = i64::try_from(most).unwrap_or(i64::MAX);
         let read = lease.read(PUBLISHED, &[&after, &most, &self.butler.as_str()]).await;
-        read.map(rows).map_err(StoreError::query("reading published memories"))
+        read.typed().map_err(StoreError::query("reading published memories"))
     }
 }
 

@@ -47,9 +47,8 @@ impl Believed<'_> {
             "SELECT subject FROM \"{}\".memory_facts WHERE {HOLD} GROUP BY subject ORDER BY max(seq) DESC LIMIT $4",
             self.schema
         );
-        let rows =
-            lease.read(&sql, &[&self.tenant.as_str(), &self.trusts, &self.scopes, &most]).await.map_err(failed)?;
-        Ok(rows.iter().map(|row| row.get("subject")).collect())
+        let params: Params<'_> = &[&self.tenant.as_str(), &self.trusts, &self.scopes, &most];
+        lease.read(&sql, params).await.column("subject").map_err(failed)
     }
 
     /// Facts of these subjects, the most important first.

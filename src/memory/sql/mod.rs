@@ -65,7 +65,8 @@ impl Rows for &ToolCall {
     }
 }
 
-fn store_error(e: ToolError) -> StoreError {
+/// A failure of a call's statement as one of the store's.
+pub fn store_error(e: ToolError) -> StoreError {
     match e {
         ToolError::Store(e) => e,
         other => StoreError::Unexpected(other.to_string()),

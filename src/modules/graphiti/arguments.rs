@@ -1,11 +1,12 @@
 //! What calls of Graphiti's tools say, and how they fail: mostly by an answer that is an object with `error`.
 
 use jiff::Timestamp;
-use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 use store::StoreError;
 use tools::{ToolCall, ToolError};
+
+use crate::memory_calls;
 
 /// How the scopes of groups begin.
 pub(super) const WITHIN: &str = "graphiti:";
@@ -89,17 +90,7 @@ pub(super) fn scopes(call: &ToolCall, usual: &str) -> Result<Vec<String>, Failed
 pub(super) fn moment(call: &ToolCall, name: &str) -> Result<Option<Timestamp>, Failed> {
     let Some(given) = call.text(name).map(str::trim) else { return Ok(None) };
     let wrong = || said(format!("Invalid {name}: {given:?} is not a time. Write it as 2026-03-01T18:30:00Z."));
-    time(given).map(Some).ok_or_else(wrong)
-}
-
-fn time(given: &str) -> Option<Timestamp> {
-    let utc = |at: DateTime| at.to_zoned(TimeZone::UTC).ok().map(|at| at.timestamp());
-    // First those with an offset, which a time without one would take for nothing.
-    given
-        .parse::<Timestamp>()
-        .ok()
-        .or_else(|| utc(given.parse::<DateTime>().ok()?))
-        .or_else(|| utc(given.parse::<Date>().ok()?.at(0, 0, 0, 0)))
+    memory_calls::moment(given, &TimeZone::UTC).map(Some).ok_or_else(wrong)
 }
 
 /// How many a call wants at most, of those that are given at once.
@@ -129,7 +120,7 @@ mod tests {
 
     #[test]
     fn times_without_an_offset_are_utc() {
-        let at = |text: &str| time(text).map(|t| t.to_string());
+        let at = |text: &str| memory_calls::moment(text, &TimeZone::UTC).map(|t| t.to_string());
         assert_eq!(at("2026-03-01T18:30:00+01:00").as_deref(), Some("2026-03-01T17:30:00Z"));
         assert_eq!(at("2026-03-01T18:30:00Z").as_deref(), Some("2026-03-01T18:30:00Z"));
         assert_eq!(at("2026-03-01T18:30:00").as_deref(), Some("2026-03-01T18:30:00Z"));

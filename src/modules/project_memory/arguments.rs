@@ -7,6 +7,8 @@ use memory_index::rank::Mode;
 use project::record::ExperienceType;
 use serde_json::Value;
 
+use crate::memory_calls;
+
 /// A memory has so many tags, of so many characters, at most.
 const MOST_TAGS: usize = 50;
 const LONGEST_TAG: usize = 200;
@@ -68,18 +70,9 @@ impl<'a> Arguments<'a> {
     /// A moment, or the beginning of a day.
     pub fn moment(self, name: &str) -> Result<Option<Timestamp>, WriteError> {
         let Some(given) = self.text(name).map(str::trim) else { return Ok(None) };
-        if let Ok(moment) = given.parse::<Timestamp>() {
-            return Ok(Some(moment));
-        }
-        let civil = given.parse::<jiff::civil::DateTime>();
-        let civil =
-            civil.or_else(|_| given.parse::<jiff::civil::Date>().map(|d| d.to_datetime(jiff::civil::Time::midnight())));
-        match civil.ok().and_then(|civil| civil.to_zoned(TimeZone::UTC).ok()) {
-            Some(zoned) => Ok(Some(zoned.timestamp())),
-            None => Err(wrong(format!(
-                "`{name}` is not a time: {given:?}. Write it as 2026-03-01 or 2026-03-01T18:30:00Z."
-            ))),
-        }
+        memory_calls::moment(given, &TimeZone::UTC).map(Some).ok_or_else(|| {
+            wrong(format!("`{name}` is not a time: {given:?}. Write it as 2026-03-01 or 2026-03-01T18:30:00Z."))
+        })
     }
 
     pub fn mode(self) -> Result<Mode, WriteError> {

@@ -1,7 +1,6 @@
 //! What can be asked of a project's memory, by whichever way.
 
-use memory::sql::Rows;
-use memory::sql::experiences;
+use memory::sql::{Rows, experiences, store_error};
 use memory::write::{Origin, WriteError};
 use project::wire::Identity;
 use serde_json::{Value, json};
@@ -11,7 +10,6 @@ use uuid::Uuid;
 use super::arguments::{Arguments, wrong};
 use super::request::{Caller, ProjectMemory, ProjectRequest};
 use super::{exchange, find, injection, look, remember, sql, upkeep};
-use ::tools::ToolError;
 use base::{RequestContext, crash};
 
 /// Operations that change something, and so need a transaction.
@@ -121,13 +119,6 @@ impl ProjectMemory {
         if let Err(e) = noted.await {
             tracing::warn!(error = %e, "it is not noted which memories of a project were used");
         }
-    }
-}
-
-fn store_error(e: ToolError) -> WriteError {
-    match e {
-        ToolError::Store(e) => WriteError::Store(e),
-        other => WriteError::Store(StoreError::Unexpected(other.to_string())),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use memory::sql::Rows;
 use memory::sql::experiences::{self, Experience, Which};
-use memory::write::{Brought, NewFact, Outcome, Permanence, WriteError, forget_facts, store_fact};
+use memory::write::{Brought, NewFact, Permanence, WriteError, forget_facts, store_fact};
 use project::record::ExperienceType;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -64,12 +64,7 @@ async fn take_in(request: &ProjectRequest<'_>, rows: &mut dyn Rows, fact: NewFac
     // comes back under another id: elsewhere the old one may be known as forgotten.
     let fact = NewFact { again: !fact.tags.iter().any(|tag| tag == AUTO), ..fact };
     let stored = store_fact(rows, &request.origin, &fact).await?;
-    Ok(json!({"id": stored.id, "status": word(stored.status)}))
-}
-
-/// `stored`, `confirmed` (it was known), `known`, `repeated`.
-pub(super) fn word(outcome: Outcome) -> Value {
-    json!(outcome)
+    Ok(json!({"id": stored.id, "status": stored.status}))
 }
 
 fn plain(value: &Value) -> String {

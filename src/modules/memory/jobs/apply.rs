@@ -9,9 +9,9 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::answer::{self, Learned, Skipped};
-use super::ask::AskError;
 use super::prompt::{KnownMemories, scope_of};
 use super::sql::{Episode, claimed, consolidated};
+use crate::AskModelError;
 use base::{RequestContext, SessionId, crash};
 use memory::Memory;
 use memory::sql::known::KnownFact;
@@ -70,7 +70,7 @@ pub(super) async fn write(
     writing: &Writing<'_>,
     learned: Learned,
     skipped: &mut Skipped,
-) -> Result<(Wrote, usize), AskError> {
+) -> Result<(Wrote, usize), AskModelError> {
     let Writing { request, session, claim, part, known } = writing;
     // Before the lock: nobody waits for vectors.
     let facts =
@@ -156,8 +156,8 @@ async fn with_vectors<T>(
 }
 
 impl Page<'_, '_> {
-    async fn run(&mut self, sql: &str) -> Result<(), AskError> {
-        self.tx.execute(sql, &[]).await.map(drop).map_err(|e| AskError::Store(StoreError::query(STEP)(e)))
+    async fn run(&mut self, sql: &str) -> Result<(), AskModelError> {
+        self.tx.execute(sql, &[]).await.map(drop).map_err(|e| AskModelError::Store(StoreError::query(STEP)(e)))
     }
 
     /// Whether all of the evidence is still there.
@@ -175,13 +175,13 @@ impl Page<'_, '_> {
     }
 
     /// Ends an item that began at its savepoint: one that was refused leaves nothing behind.
-    async fn settled<T>(&mut self, done: Result<T, WriteError>) -> Result<Option<T>, AskError> {
+    async fn settled<T>(&mut self, done: Result<T, WriteError>) -> Result<Option<T>, AskModelError> {
         let why = match done {
             Ok(done) => {
                 self.run("RELEASE SAVEPOINT item").await?;
                 return Ok(Some(done));
             }
-            Err(WriteError::Store(e)) if e.fault().is_some() => return Err(AskError::Store(e)),
+            Err(WriteError::Store(e)) if e.fault().is_some() => return Err(AskModelError::Store(e)),
             Err(WriteError::Store(e)) => {
                 tracing::warn!(error = %e, "a learned fact could not be stored");
                 "that the database refused"
@@ -200,7 +200,13 @@ impl Page<'_, '_> {
     }
 
     /// Ties a memory to the episodes that say so.
-    async fn evidence(&mut self, kind: Kind, id: Uuid, outcome: Outcome, evidence: &[Uuid]) -> Result<(), AskError> {
+    async fn evidence(
+        &mut self,
+        kind: Kind,
+        id: Uuid,
+        outcome: Outcome,
+        evidence: &[Uuid],
+    ) -> Result<(), AskModelError> {
         for episode in evidence {
             let (memory, episode) = ((kind, id), (Kind::Episode, *episode));
             match outcome {
@@ -220,7 +226,7 @@ impl Page<'_, '_> {
         }
     }
 
-    async fn fact(&mut self, fact: answer::NewFact, vector: Option<Vector>) -> Result<(), AskError> {
+    async fn fact(&mut self, fact: answer::NewFact, vector: Option<Vector>) -> Result<(), AskModelError> {
         if !self.holds(&fact.evidence) {
             return Ok(());
         }
@@ -252,7 +258,7 @@ impl Page<'_, '_> {
         old: &KnownFact,
         update: answer::Update,
         vector: Option<Vector>,
-    ) -> Result<(), AskError> {
+    ) -> Result<(), AskModelError> {
         if !self.holds(&update.evidence) {
             return Ok(());
         }
@@ -292,7 +298,7 @@ impl Page<'_, '_> {
         Ok(())
     }
 
-    async fn rule(&mut self, rule: answer::NewRule, vector: Option<Vector>) -> Result<(), AskError> {
+    async fn rule(&mut self, rule: answer::NewRule, vector: Option<Vector>) -> Result<(), AskModelError> {
         if !self.holds(&rule.evidence) {
             return Ok(());
         }
@@ -311,7 +317,7 @@ impl Page<'_, '_> {
         Ok(())
     }
 
-    async fn confirm(&mut self, id: Uuid, known: &KnownMemories) -> Result<(), AskError> {
+    async fn confirm(&mut self, id: Uuid, known: &KnownMemories) -> Result<(), AskModelError> {
         if self.told.contains(&id) {
             // It was in the episode because memory had told it.
             self.skipped.add("told by memory itself");

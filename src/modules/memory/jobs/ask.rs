@@ -6,24 +6,6 @@ use crate::{AskModelError, JobCall};
 use base::{RequestContext, SessionId, TenantId, Trust};
 use memory::Memory;
 use sessions::{SCHEDULE, SessionOptions, Trigger};
-use store::StoreError;
-
-/// Why nothing came of it.
-pub(super) enum AskError {
-    /// It is as it was; the sentence says what is in the way of all of them.
-    NotNow(String),
-    /// As the one before, and somebody should hear of it.
-    Unreachable(String),
-    /// The try counts.
-    Failed(String),
-    Store(StoreError),
-}
-
-impl From<StoreError> for AskError {
-    fn from(e: StoreError) -> Self {
-        AskError::Store(e)
-    }
-}
 
 /// What was answered, in which session, and on whose behalf what follows from it is written.
 pub(super) struct Answered {
@@ -39,7 +21,7 @@ pub(super) async fn ask(
     tenant: &TenantId,
     trust: Trust,
     prompt: String,
-) -> Result<Answered, AskError> {
+) -> Result<Answered, AskModelError> {
     let (clock, butler) = (memory.store.clock(), memory.butler.as_str());
     let root = RequestContext::root(clock, tenant.clone(), "schedule", butler, call.schedule, trust);
     let request = Arc::new(root);
@@ -51,11 +33,6 @@ pub(super) async fn ask(
         ..SessionOptions::default()
     };
     let trigger = Trigger { options, ..Trigger::new(prompt, format!("{SCHEDULE}{}", call.schedule), request.clone()) };
-    let result = call.model.ask(trigger).await.map_err(|e| match e {
-        AskModelError::NotNow(why) => AskError::NotNow(why),
-        AskModelError::Unreachable(why) => AskError::Unreachable(why),
-        AskModelError::Failed(why) => AskError::Failed(why),
-        AskModelError::Store(e) => AskError::Store(e),
-    })?;
+    let result = call.model.ask(trigger).await?;
     Ok(Answered { request, session: result.session_id, output: result.output })
 }

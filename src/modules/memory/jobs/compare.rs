@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::answer::json_in;
-use super::ask::{AskError, ask};
+use super::ask::ask;
 use super::doubt::{Doubt, Fact, facts, parts, waiting};
 use super::every_tenant;
 use super::prompt::fenced;
 use super::sql::TRIES;
-use crate::JobCall;
+use crate::{AskModelError, JobCall};
 use base::{TenantId, Trust, crash};
 use memory::sql::compare::note;
 use memory::sql::upkeep::Held;
@@ -49,7 +49,7 @@ pub(super) struct Comparing<'a> {
 }
 
 impl Comparing<'_> {
-    pub async fn run(&mut self) -> Result<(), AskError> {
+    pub async fn run(&mut self) -> Result<(), AskModelError> {
         let schema = self.memory.store.schema();
         let tenants = every_tenant(self.call.db, schema, self.call.tenant, Held::Uncompared).await?;
         // A page of each in turn.
@@ -63,7 +63,7 @@ impl Comparing<'_> {
     }
 
     /// The next facts of a tenant after this number. Returns the last one's; none: it ends here.
-    async fn page(&mut self, tenant: &TenantId, after: i64) -> Result<Option<i64>, AskError> {
+    async fn page(&mut self, tenant: &TenantId, after: i64) -> Result<Option<i64>, AskModelError> {
         let new = waiting(self.call.db, self.memory.store.schema(), tenant, after).await?;
         let Some(last) = new.last().map(|f| f.row.seq) else { return Ok(None) };
         // Each is compared with older ones, once: none of these may be missing from the index because it is behind.
@@ -99,7 +99,7 @@ impl Comparing<'_> {
             self.sessions -= 1;
             let ids: Vec<Uuid> = part.iter().map(|d| d.fact.row.id).collect();
             match self.part(tenant, &part).await {
-                Err(AskError::Failed(why)) => {
+                Err(AskModelError::Failed(why)) => {
                     tracing::warn!(butler = %self.memory.butler, facts = ids.len(), "facts were not compared: {why}");
                     self.done.given_up += noted(self.memory, tenant, &ids, Some(&why)).await?;
                     self.done.failed.push(why);
@@ -126,13 +126,13 @@ impl Comparing<'_> {
         Ok(Some(near))
     }
 
-    async fn part(&mut self, tenant: &TenantId, part: &[Doubt<'_>]) -> Result<(), AskError> {
+    async fn part(&mut self, tenant: &TenantId, part: &[Doubt<'_>]) -> Result<(), AskModelError> {
         let pairs: Vec<(&Fact, &Fact)> =
             part.iter().flat_map(|d| d.others.iter().map(|other| (d.fact, *other))).collect();
         let trust = part.first().map_or(Trust::Stranger, |d| d.fact.trust());
         let asked = ask(self.memory, self.call, tenant, trust, prompt(&pairs)).await?;
         crash::point("memory.compared");
-        let same = read(asked.output.as_deref().unwrap_or_default()).map_err(AskError::Failed)?;
+        let same = read(asked.output.as_deref().unwrap_or_default()).map_err(AskModelError::Failed)?;
         let origin = Origin {
             butler: self.memory.butler.to_string(),
             actor: "consolidation".to_owned(),
@@ -153,7 +153,7 @@ impl Comparing<'_> {
             let done = merge_facts(&mut tx, &origin, &fact.judged(), &other.judged()).await;
             match done {
                 Ok(one) => merged += usize::from(one),
-                Err(WriteError::Store(e)) if e.fault().is_some() => return Err(AskError::Store(e)),
+                Err(WriteError::Store(e)) if e.fault().is_some() => return Err(AskModelError::Store(e)),
                 // They stay two.
                 Err(e) => {
                     tracing::warn!(butler = %self.memory.butler, error = %e, "two facts could not be merged");

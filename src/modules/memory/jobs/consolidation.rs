@@ -13,12 +13,12 @@ use uuid::Uuid;
 
 use super::answer::{self, AnswerScope, Skipped};
 use super::apply::{self, Writing, Wrote};
-use super::ask::{AskError, ask};
+use super::ask::ask;
 use super::compare::{Compared, Comparing};
 use super::prompt::{KnownMemories, MAX_EPISODES, least_trust, makes_rules, prompt, room_of};
 use super::sql::{Claimed, Episode, Episodes};
 use crate::memory::settings;
-use crate::{Job, JobCall, JobFailure};
+use crate::{AskModelError, Job, JobCall, JobFailure};
 use base::{Trust, crash};
 use memory::Memory;
 
@@ -95,9 +95,9 @@ impl Job for Consolidate {
         };
         match ended {
             // Where the giving back fails as well, the lease runs out.
-            Err(AskError::Store(e)) => Err(e.into()),
-            Err(AskError::Unreachable(why)) => Err(JobFailure::Failed(format!("{told}: {why}"))),
-            Err(AskError::NotNow(why) | AskError::Failed(why)) => Ok(format!("{told}: {why}")),
+            Err(AskModelError::Store(e)) => Err(e.into()),
+            Err(AskModelError::Unreachable(why)) => Err(JobFailure::Failed(format!("{told}: {why}"))),
+            Err(AskModelError::NotNow(why) | AskModelError::Failed(why)) => Ok(format!("{told}: {why}")),
             Ok(()) if done.in_vain() => Err(JobFailure::Failed(told)),
             Ok(()) => Ok(told),
         }
@@ -113,7 +113,7 @@ impl Consolidate {
         episodes: Vec<Episode>,
         most: &mut usize,
         done: &mut Done,
-    ) -> Result<(), AskError> {
+    ) -> Result<(), AskModelError> {
         let all: Vec<Uuid> = episodes.iter().map(|e| e.id).collect();
         let mut stopped = Ok(());
         for part in parts(episodes) {
@@ -124,7 +124,7 @@ impl Consolidate {
             let ids: Vec<Uuid> = part.iter().map(|e| e.id).collect();
             match self.part(call, queue, &part, done).await {
                 Ok(()) => {}
-                Err(AskError::Failed(why)) => {
+                Err(AskModelError::Failed(why)) => {
                     tracing::warn!(butler = %self.memory.butler, episodes = ids.len(), "episodes were not consolidated: {why}");
                     done.given_up += queue.fail(&ids, &why, self.memory.store.clock().now()).await?;
                     done.failed_episodes += ids.len();
@@ -150,7 +150,7 @@ impl Consolidate {
         queue: &Episodes<'_>,
         part: &[Episode],
         done: &mut Done,
-    ) -> Result<(), AskError> {
+    ) -> Result<(), AskModelError> {
         let Some(first) = part.first() else { return Ok(()) };
         let known = KnownMemories::of(call.db, &self.memory, &first.tenant, part).await?;
         let trust = least_trust(part).min(Trust::System);
@@ -158,7 +158,8 @@ impl Consolidate {
         crash::point("memory.thought");
         let episodes: HashSet<Uuid> = part.iter().map(|e| e.id).collect();
         let about = AnswerScope { episodes: &episodes, known: &known, rules: makes_rules(part) };
-        let learned = answer::read(asked.output.as_deref().unwrap_or_default(), &about).map_err(AskError::Failed)?;
+        let learned =
+            answer::read(asked.output.as_deref().unwrap_or_default(), &about).map_err(AskModelError::Failed)?;
         let writing =
             Writing { request: &asked.request, session: asked.session, claim: queue.claim, part, known: &known };
         let (wrote, settled) = apply::write(&self.memory, &writing, learned, &mut done.skipped).await?;

@@ -61,10 +61,6 @@ pub(super) struct Episodes<'a> {
     pub claim: Uuid,
 }
 
-fn failed(step: &'static str) -> impl FnOnce(tokio_postgres::Error) -> StoreError {
-    StoreError::query(step)
-}
-
 impl<'a> Episodes<'a> {
     pub fn of(call: &JobCall<'a>, memory: &'a Memory) -> Self {
         let table = QueueTable {
@@ -105,7 +101,7 @@ impl<'a> Episodes<'a> {
              WHERE {open} AND forgotten_at IS NULL AND ($1 = 'owner' OR tenant_id = $1) AND {due}"
         );
         let mut lease = self.db.every_tenant().await?;
-        let rows = lease.read(&sql, &[&self.tenant.as_str()]).await.map_err(failed("counting episodes"))?;
+        let rows = lease.read(&sql, &[&self.tenant.as_str()]).await.map_err(StoreError::query("counting episodes"))?;
         Ok(rows.first().map_or(0, |row| row.get("waiting")))
     }
 
@@ -145,7 +141,7 @@ impl<'a> Episodes<'a> {
         let (by, asked): (_, (i64, &[Uuid])) = ((self.claim, self.node), (i64::from(most), &[]));
         let mut lease = self.db.every_tenant().await?;
         let rows = self.table.claim(&mut lease, by, asked, in_turn, columns).await;
-        let mut rows = rows.map_err(failed("claiming episodes"))?;
+        let mut rows = rows.map_err(StoreError::query("claiming episodes"))?;
         rows.sort_by_key(|row| row.get::<_, i64>("seq"));
         self.count("claimed", rows.len());
         let episode = |row: &Row| {
@@ -174,7 +170,7 @@ impl<'a> Episodes<'a> {
     pub async fn release(&self, ids: &[Uuid]) -> Result<i64, StoreError> {
         let sql = format!("{} RETURNING forgotten_at IS NULL AS waits", self.table.settling_all(""));
         let mut lease = self.db.every_tenant().await?;
-        let rows = lease.query(&sql, &[&ids, &self.claim]).await.map_err(failed("giving episodes back"))?;
+        let rows = lease.query(&sql, &[&ids, &self.claim]).await.map_err(StoreError::query("giving episodes back"))?;
         self.count("put_back", rows.len());
         Ok(counted(&rows, "waits"))
     }
@@ -191,7 +187,7 @@ impl<'a> Episodes<'a> {
         let sql = format!("{set} RETURNING consolidation = 'dead_letter' AS dead");
         let mut lease = self.db.every_tenant().await?;
         let params: store::Params<'_> = &[&ids, &self.claim, &why, &TRIES, &now, &AGAIN_SECONDS];
-        let rows = lease.query(&sql, params).await.map_err(failed("noting that episodes failed"))?;
+        let rows = lease.query(&sql, params).await.map_err(StoreError::query("noting that episodes failed"))?;
         let dead = counted(&rows, "dead");
         let given_up = usize::try_from(dead).unwrap_or(0);
         self.count("dead", given_up);
@@ -203,13 +199,13 @@ impl<'a> Episodes<'a> {
 /// Which of these episodes this claim still holds and nobody has forgotten. They stay so until the transaction ends.
 pub(super) async fn claimed(tx: &mut Tx<'_>, claim: Uuid, ids: &[Uuid]) -> Result<HashSet<Uuid>, StoreError> {
     let rows = tx.query("SELECT memory_claimed($1, $2) AS id", &[&claim, &ids]).await;
-    Ok(rows.map_err(failed("writing what was learned"))?.iter().map(|row| row.get("id")).collect())
+    Ok(rows.map_err(StoreError::query("writing what was learned"))?.iter().map(|row| row.get("id")).collect())
 }
 
 /// Notes that these episodes, which the claim holds, were made into facts and rules.
 pub(super) async fn consolidated(tx: &mut Tx<'_>, claim: Uuid, ids: &[Uuid]) -> Result<(), StoreError> {
     let done = tx.execute("SELECT memory_consolidated($1, $2)", &[&claim, &ids]).await;
-    done.map(drop).map_err(failed("writing what was learned"))
+    done.map(drop).map_err(StoreError::query("writing what was learned"))
 }
 
 /// In how many rows this column is true.

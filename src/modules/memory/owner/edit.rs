@@ -33,19 +33,19 @@ pub(super) async fn memory_edit(call: ToolCall, with: With) -> Result<Value, Too
         edit.vector = match kind {
             Kind::Fact => {
                 let said = fact_text(&part("predicate", &edit.predicate), &content);
-                vector(&with, Some(&part("subject", &edit.subject)), &said).await
+                vector(&with.memory, Some(&part("subject", &edit.subject)), &said).await
             }
-            Kind::Rule => vector(&with, None, &content).await,
-            Kind::Episode => vector(&with, row["speaker"].as_str(), &content).await,
+            Kind::Rule => vector(&with.memory, None, &content).await,
+            Kind::Episode => vector(&with.memory, row["speaker"].as_str(), &content).await,
         };
     }
     let reason = call.text("reason");
-    let origin = origin(&call, &with).await?;
+    let origin = origin(&call, &with.memory).await?;
     let mut lease = call.lease().await?;
     let mut tx = call.begin(&mut lease).await?;
     let done = write::edit(&mut tx, &origin, kind, which, &edit, reason).await;
     let event = settled(tx, done).await?;
     drop(lease);
-    stepped(&call, &with).await;
+    stepped(&call, &with.memory).await;
     Ok(json!({"edited": true, "memory_type": kind.as_str(), "id": which, "event": event}))
 }

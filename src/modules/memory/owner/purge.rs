@@ -15,7 +15,7 @@ const TRIES: usize = 5;
 
 pub(super) async fn memory_purge(call: ToolCall, with: With) -> Result<Value, ToolError> {
     let (kind, which) = (kind(&call), id(&call, "memory_id")?);
-    let origin = origin(&call, &with).await?;
+    let origin = origin(&call, &with.memory).await?;
     for attempt in 1.. {
         let mut lease = call.lease().await?;
         let mut tx = call.begin(&mut lease).await?;
@@ -35,7 +35,7 @@ pub(super) async fn memory_purge(call: ToolCall, with: With) -> Result<Value, To
         }
         let (_, told) = settled(tx, done).await?;
         drop(lease);
-        stepped(&call, &with).await;
+        stepped(&call, &with.memory).await;
         return Ok(answer(kind, which, &told));
     }
     Err(ToolError::Internal("no try to purge".into()))

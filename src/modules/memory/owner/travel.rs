@@ -53,7 +53,7 @@ pub(super) async fn memory_import(call: ToolCall, with: With) -> Result<Value, T
     let done = bring_in(&mut tx, &rows).await;
     let done = settled(tx, done).await?;
     drop(lease);
-    stepped(&call, &with).await;
+    stepped(&call, &with.memory).await;
     Ok(json!({"lines": given.len(), "outcomes": done}))
 }
 

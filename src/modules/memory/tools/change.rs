@@ -82,7 +82,7 @@ pub(super) fn tools(with: &With) -> Result<Vec<Tool>, ModuleError> {
 
 async fn memory_confirm(call: ToolCall, with: With) -> Result<Value, ToolError> {
     let (kind, which) = (kind(&call), id(&call, "memory_id")?);
-    let origin = origin(&call, &with).await?;
+    let origin = origin(&call, &with.memory).await?;
     let event = in_tx!(&call, &with, |tx| write::confirm(&mut tx, &origin, kind, which));
     Ok(json!({"confirmed": true, "id": which, "event": event}))
 }
@@ -105,21 +105,21 @@ fn named(done: Result<Uuid, WriteError>) -> Result<Uuid, WriteError> {
 
 async fn memory_mark_helpful(call: ToolCall, with: With) -> Result<Value, ToolError> {
     let which = id(&call, "rule_id")?;
-    let origin = origin(&call, &with).await?;
+    let origin = origin(&call, &with.memory).await?;
     let event = in_tx!(&call, &with, |tx| async { named(write::mark_helpful(&mut tx, &origin, which).await) });
     judged(&call, which, event).await
 }
 
 async fn memory_mark_harmful(call: ToolCall, with: With) -> Result<Value, ToolError> {
     let (which, reason) = (id(&call, "rule_id")?, call.text("reason"));
-    let origin = origin(&call, &with).await?;
+    let origin = origin(&call, &with.memory).await?;
     let event = in_tx!(&call, &with, |tx| async { named(write::mark_harmful(&mut tx, &origin, which, reason).await) });
     judged(&call, which, event).await
 }
 
 async fn memory_forget(call: ToolCall, with: With) -> Result<Value, ToolError> {
     let (kind, which, reason) = (kind(&call), id(&call, "memory_id")?, call.text("reason"));
-    let origin = origin(&call, &with).await?;
+    let origin = origin(&call, &with.memory).await?;
     let event = in_tx!(&call, &with, |tx| write::forget(&mut tx, &origin, kind, which, reason));
     Ok(json!({"forgotten": true, "id": which, "event": event}))
 }
@@ -127,14 +127,14 @@ async fn memory_forget(call: ToolCall, with: With) -> Result<Value, ToolError> {
 async fn memory_reclassify(call: ToolCall, with: With) -> Result<Value, ToolError> {
     let (kind, which) = (kind(&call), id(&call, "memory_id")?);
     let to = permanence_of(&call, "permanence_target", Permanence::Standard);
-    let origin = origin(&call, &with).await?;
+    let origin = origin(&call, &with.memory).await?;
     let event = in_tx!(&call, &with, |tx| write::reclassify(&mut tx, &origin, kind, which, to));
     Ok(json!({"id": which, "permanence": to, "decay_rate": to.decay_rate(), "event": event}))
 }
 
 async fn memory_undo(call: ToolCall, with: With) -> Result<Value, ToolError> {
     let (which, reason) = (id(&call, "event")?, call.text("reason"));
-    let origin = origin(&call, &with).await?;
+    let origin = origin(&call, &with.memory).await?;
     in_tx!(&call, &with, |tx| write::undo(&mut tx, &origin, which, reason));
     Ok(json!({"undone": true, "event": which}))
 }

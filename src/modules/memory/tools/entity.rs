@@ -149,6 +149,6 @@ async fn changed(
 
 async fn merge(call: ToolCall, with: With) -> Result<Value, ToolError> {
     let (source, target) = (id(&call, "source_entity_id")?, id(&call, "target_entity_id")?);
-    let origin = origin(&call, &with).await?;
+    let origin = origin(&call, &with.memory).await?;
     Ok(in_tx!(&call, &with, |tx| merge_entities(&mut tx, &origin, source, target)))
 }

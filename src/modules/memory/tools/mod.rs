@@ -25,7 +25,7 @@ macro_rules! in_tx {
             $crate::memory_calls::settled($tx, done).await
         };
         if done.is_ok() {
-            $crate::memory::tools::stepped($call, $with).await;
+            $crate::memory_calls::stepped($call, &$with.memory).await;
         }
         done?
     }};
@@ -49,9 +49,9 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use super::Settings;
-pub(super) use crate::memory_calls::settled;
+pub(super) use crate::memory_calls::{origin, settled, stepped, vector};
 use crate::{ModuleError, memory_calls};
-use memory::write::{Kind, Origin, Permanence, Vector};
+use memory::write::{Kind, Permanence};
 use memory::{Ledger, Memory};
 use tools::{Definition, Meta, Tool, ToolCall, ToolError};
 
@@ -173,19 +173,10 @@ pub(super) fn kind(call: &ToolCall) -> Kind {
 /// A moment among the arguments: with an offset, or a day or a time of the owner's.
 pub(super) fn moment(call: &ToolCall, name: &str) -> Result<Option<Timestamp>, ToolError> {
     let Some(given) = call.text(name).map(str::trim) else { return Ok(None) };
-    if let Ok(moment) = given.parse::<Timestamp>() {
-        return Ok(Some(moment));
-    }
-    let civil = given.parse::<jiff::civil::DateTime>();
-    let civil =
-        civil.or_else(|_| given.parse::<jiff::civil::Date>().map(|d| d.to_datetime(jiff::civil::Time::midnight())));
-    match civil.ok().and_then(|civil| civil.to_zoned(call.store.time_zone().clone()).ok()) {
-        Some(zoned) => Ok(Some(zoned.timestamp())),
-        None => Err(ToolError::refused(
-            "invalid_arguments",
-            format!("{name}: {given:?} is not a time. Write it as 2026-03-01 or 2026-03-01T18:30:00+01:00."),
-        )),
-    }
+    memory_calls::moment(given, call.store.time_zone()).map(Some).ok_or_else(|| {
+        let why = format!("{name}: {given:?} is not a time. Write it as 2026-03-01 or 2026-03-01T18:30:00+01:00.");
+        ToolError::refused("invalid_arguments", why)
+    })
 }
 
 fn number(call: &ToolCall, name: &str, default: f64) -> f64 {
@@ -222,11 +213,6 @@ fn session_id(given: &str) -> Uuid {
     })
 }
 
-/// The vector of what is to be kept; without, it is found by its words until there is one.
-pub(super) async fn vector(with: &With, about: Option<&str>, said: &str) -> Option<Vector> {
-    memory_calls::vector(&with.memory, about, said).await
-}
-
 /// The scope among the arguments: what all may know, or the butler's own.
 fn scope(call: &ToolCall) -> Result<String, ToolError> {
     match call.text("scope") {
@@ -240,14 +226,4 @@ fn scope(call: &ToolCall) -> Result<String, ToolError> {
             ),
         )),
     }
-}
-
-/// Who writes, and what the session was told so far.
-pub(super) async fn origin(call: &ToolCall, with: &With) -> Result<Origin, ToolError> {
-    memory_calls::origin(call, &with.memory).await
-}
-
-/// Makes what was committed searchable.
-pub(super) async fn stepped(call: &ToolCall, with: &With) {
-    memory_calls::stepped(call, &with.memory).await;
 }

@@ -41,7 +41,7 @@ pub(super) fn tools(with: &With) -> Result<Vec<Tool>, ModuleError> {
 async fn memory_set_preference(call: ToolCall, with: With) -> Result<Value, ToolError> {
     let (predicate, value) = (call.text("predicate").unwrap_or_default(), call.text("value").unwrap_or_default());
     let words = fact_text(predicate, value);
-    let vector = vector(&with, Some("owner"), &words).await;
+    let vector = vector(&with.memory, Some("owner"), &words).await;
     let fact = NewFact {
         importance: number(&call, "importance", 8.0),
         permanence: permanence_of(&call, "permanence", Permanence::Stable),

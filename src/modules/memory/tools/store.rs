@@ -83,7 +83,7 @@ fn owned(call: &ToolCall, name: &str) -> Option<String> {
 
 async fn memory_store_episode(call: ToolCall, with: With) -> Result<Value, ToolError> {
     own_butler(&call)?;
-    let mut origin = origin(&call, &with).await?;
+    let mut origin = origin(&call, &with.memory).await?;
     // A session's episodes are its own; others say to which conversation it belongs.
     let session = origin.session.or_else(|| call.text("session_id").map(session_id));
     origin.session = session;
@@ -91,7 +91,7 @@ async fn memory_store_episode(call: ToolCall, with: With) -> Result<Value, ToolE
     // What the daemon saw is kept without the secrets that were in it; nobody is there to say it again.
     let content = if call.caller.is_daemon() { hide_secrets(given) } else { given.to_owned() };
     let speaker = owned(&call, "speaker");
-    let vector = vector(&with, speaker.as_deref(), &content).await;
+    let vector = vector(&with.memory, speaker.as_deref(), &content).await;
     let episode = NewEpisode {
         importance: number(&call, "importance", 5.0),
         occurred_at: moment(&call, "occurred_at")?,
@@ -117,7 +117,7 @@ async fn memory_store_fact(call: ToolCall, with: With) -> Result<Value, ToolErro
 async fn fact_of(call: &ToolCall, with: &With) -> Result<NewFact, ToolError> {
     let said = |name: &str| call.text(name).unwrap_or_default();
     let words = fact_text(said("predicate"), said("content"));
-    let vector = vector(with, Some(said("subject")), &words).await;
+    let vector = vector(&with.memory, Some(said("subject")), &words).await;
     Ok(NewFact {
         importance: number(call, "importance", 5.0),
         permanence: permanence_of(call, "permanence", Permanence::Standard),
@@ -137,14 +137,14 @@ async fn fact_of(call: &ToolCall, with: &With) -> Result<NewFact, ToolError> {
 
 /// Stores a fact in the call's own transaction.
 pub(super) async fn stored(call: &ToolCall, with: &With, fact: &NewFact) -> Result<Value, ToolError> {
-    let origin = origin(call, with).await?;
+    let origin = origin(call, &with.memory).await?;
     Ok(json!(in_tx!(call, with, |tx| store_fact(&mut tx, &origin, fact))))
 }
 
 async fn memory_store_rule(call: ToolCall, with: With) -> Result<Value, ToolError> {
     let content = call.text("content").unwrap_or_default();
-    let origin = origin(&call, &with).await?;
-    let vector = vector(&with, None, content).await;
+    let origin = origin(&call, &with.memory).await?;
+    let vector = vector(&with.memory, None, content).await;
     let rule = NewRule {
         scope: scope(&call)?,
         tags: list(&call, "tags"),
