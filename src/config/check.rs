@@ -206,6 +206,14 @@ pub(super) fn joined(path: &str, name: &str) -> String {
     format!("{path}{dot}{name}")
 }
 
+/// A path as mistakes name it: numbers in it are places in a list.
+pub(super) fn spelled<'a>(path: impl IntoIterator<Item = &'a str>) -> String {
+    path.into_iter().fold(String::new(), |key, segment| match segment.bytes().all(|b| b.is_ascii_digit()) {
+        true => format!("{key}[{segment}]"),
+        false => joined(&key, segment),
+    })
+}
+
 fn elsewhere(table: &Table, name: &str, path: &str) -> Option<String> {
     table.keys.iter().find_map(|key| {
         let full = joined(path, &key.name);

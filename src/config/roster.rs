@@ -8,7 +8,7 @@ use toml_edit::{DocumentMut, Item};
 
 use super::butler::{BUTLER, ButlerConfig, ButlerFile};
 use super::catalog::{Catalog, Finding, Place};
-use super::check::Checker;
+use super::check::{Checker, spelled};
 use super::daemon::Config;
 use super::inside;
 use super::mistake::{BrokenButler, Mistake};
@@ -306,13 +306,7 @@ impl Candidate {
         let (file, line, key) = match place {
             Place::Key(path) => {
                 let segments: Vec<&str> = path.iter().map(String::as_str).collect();
-                let key = segments.iter().fold(String::new(), |key, segment| {
-                    match segment.bytes().all(|b| b.is_ascii_digit()) {
-                        true => format!("{key}[{segment}]"),
-                        false => super::check::joined(&key, segment),
-                    }
-                });
-                (self.file.clone(), node.line_of(&segments), key)
+                (self.file.clone(), node.line_of(&segments), spelled(segments))
             }
             Place::Line(file, line) => {
                 let file = straight(&file);

@@ -7,7 +7,7 @@ use serde_json::{Map, Value as Json};
 use base::HumanDuration;
 
 use super::catalog::Catalog;
-use super::check::Checker;
+use super::check::{Checker, joined, spelled};
 use super::cron::CronExpression;
 use super::daemon::Config;
 use super::node::{Node, Value};
@@ -134,16 +134,8 @@ impl Single<'_> {
 
     /// Notes a mistake at a dotted path; numbers in it are places in a list.
     fn note(&mut self, path: &str, problem: impl Into<String>, expected: impl Into<String>) {
-        let mut key = String::new();
-        for segment in path.split('.') {
-            if segment.bytes().all(|b| b.is_ascii_digit()) {
-                key.push_str(&format!("[{segment}]"));
-            } else {
-                key = super::check::joined(&key, segment);
-            }
-        }
         let line = self.line(path);
-        self.checker.note(line, &key, problem, expected);
+        self.checker.note(line, &spelled(path.split('.')), problem, expected);
     }
 
     fn check_name(&mut self) {
@@ -327,7 +319,7 @@ impl Single<'_> {
             } else {
                 for KeyMistake { key, problem, expected } in self.catalog.check_module(&self.dir, name, table) {
                     let at = line_of(self, &key);
-                    self.checker.note(at, &super::check::joined(&path, &key), problem, expected);
+                    self.checker.note(at, &joined(&path, &key), problem, expected);
                 }
             }
         }

@@ -81,14 +81,16 @@ impl Authenticator for Bearer {
     }
 }
 
+fn silent(server: &str, patience: Duration) -> ImapError {
+    ImapError::Later { server: server.to_owned(), why: format!("no answer within {} s", patience.as_secs()) }
+}
+
 impl ImapSession {
     /// Connects and logs in.
     pub async fn open(account: &Account) -> Result<Self, ImapError> {
-        let server = account.server.to_string();
-        let later = |why: String| ImapError::Later { server: server.clone(), why };
         match timeout(PATIENCE, Self::enter(account)).await {
             Ok(entered) => entered,
-            Err(_) => Err(later(format!("no answer within {} s", PATIENCE.as_secs()))),
+            Err(_) => Err(silent(&account.server.to_string(), PATIENCE)),
         }
     }
 
@@ -143,10 +145,7 @@ impl ImapSession {
     ) -> Result<T, ImapError> {
         match timeout(patience, doing).await {
             Ok(done) => done.map_err(|e| Self::failed(server, &e)),
-            Err(_) => {
-                let why = format!("no answer within {} s", patience.as_secs());
-                Err(ImapError::Later { server: server.to_owned(), why })
-            }
+            Err(_) => Err(silent(server, patience)),
         }
     }
 
@@ -181,10 +180,7 @@ impl ImapSession {
             Ok(Ok(())) => Ok(()),
             Ok(Err(Error::No(said))) => Err(Refusal::No(said)),
             Ok(Err(e)) => Err(Refusal::Other(Self::failed(&self.server, &e))),
-            Err(_) => {
-                let why = format!("no answer within {} s", patience.as_secs());
-                Err(Refusal::Other(ImapError::Later { server: self.server.clone(), why }))
-            }
+            Err(_) => Err(Refusal::Other(silent(&self.server, patience))),
         }
     }
 

@@ -55,11 +55,6 @@ impl LoggedRequest {
     pub fn has_key(&self, header: &str, value: &str) -> bool {
         self.headers.get(header).is_some_and(|seen| *seen == fingerprint(value))
     }
-
-    /// Whether any key came at all.
-    pub fn has_any_key(&self) -> bool {
-        KEYS.iter().any(|name| self.headers.contains_key(*name))
-    }
 }
 
 /// The requests so far, shared between server and handle.

@@ -173,17 +173,11 @@ impl TryFrom<StepForm> for Step {
         if let Some(fail) = fail {
             hurdles.push((fail.times, Hurdle::Fail(fail)));
         }
-        if let Some(hang) = hang {
-            hurdles.push((often(hang)?, Hurdle::Hang));
-        }
-        if let Some(cut) = cut {
-            hurdles.push((often(cut)?, Hurdle::Cut));
-        }
-        if let Some(stall) = stall {
-            hurdles.push((often(stall)?, Hurdle::Stall));
-        }
-        if let Some(endless) = endless {
-            hurdles.push((often(endless)?, Hurdle::Endless));
+        let others = [(hang, Hurdle::Hang), (cut, Hurdle::Cut), (stall, Hurdle::Stall), (endless, Hurdle::Endless)];
+        for (given, kind) in others {
+            if let Some(given) = given {
+                hurdles.push((often(given)?, kind));
+            }
         }
         match (is_turn, hurdles.len(), hurdles.pop()) {
             (true, 0, _) => Ok(Step::Turn { say, calls, usage, until }),
