@@ -53,17 +53,17 @@ pub async fn measure(plan: &Plan) -> Result<(), Failed> {
         // Another month each time.
         let from = i64::from(n) * 11 % 330 - 180;
         let window = json!({"start_at": day(from), "end_at": day(from + 30), "limit": 500});
-        let (ms, answer) = timed(&caller, "calendar_list_events", window).await?;
+        let (ms, answer) = caller.timed("calendar_list_events", window).await?;
         listed += answer["events"].as_array().map_or(0, Vec::len);
         month.push(ms);
         let ahead = i64::from(n) * 7 % 150;
         let search = json!({"duration_minutes": 60, "search_start": day(ahead), "search_end": day(ahead + 30)});
-        let (ms, answer) = timed(&caller, "calendar_find_free_slots", search).await?;
+        let (ms, answer) = caller.timed("calendar_find_free_slots", search).await?;
         if answer["slots"].as_array().is_none_or(Vec::is_empty) {
             return Err(format!("there is no free hour: {answer}").into());
         }
         free.push(ms);
-        nothing.push(timed(&caller, "calendar_list_calendars", json!({})).await?.0);
+        nothing.push(caller.timed("calendar_list_calendars", json!({})).await?.0);
     }
     table::calendar_head(EVENTS, CALENDARS);
     let beside = first - own;
@@ -95,10 +95,4 @@ async fn first_sync(caller: &Caller, server: &Server, begun: Instant) -> Result<
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-}
-
-async fn timed(caller: &Caller, tool: &str, args: Value) -> Result<(f64, Value), Failed> {
-    let begun = Instant::now();
-    let answer = caller.call(tool, args).await?;
-    Ok((begun.elapsed().as_secs_f64() * 1e3, answer))
 }

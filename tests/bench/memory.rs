@@ -65,15 +65,23 @@ impl Caller {
     }
 
     pub async fn call(&self, tool: &str, arguments: Value) -> Result<Value, Failed> {
+        Ok(self.timed(tool, arguments).await?.1)
+    }
+
+    /// As [`Caller::call`], with the milliseconds until its last byte was here; what the caller then makes of it is not
+    /// butlerd's.
+    pub async fn timed(&self, tool: &str, arguments: Value) -> Result<(f64, Value), Failed> {
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
                           "params": {"name": tool, "arguments": arguments}});
         let answer = self.http.post(&self.url).bearer_auth(&self.token).json(&body);
         let answer =
             answer.header("accept", "application/json, text/event-stream").header("mcp-protocol-version", "2025-06-18");
+        let begun = Instant::now();
         let text = answer.send().await?.text().await?;
+        let ms = begun.elapsed().as_secs_f64() * 1e3;
         let answer: Value = serde_json::from_str(&text).map_err(|e| format!("{tool}: {e}: {text}"))?;
         let content = answer["result"]["content"][0]["text"].as_str().ok_or_else(|| format!("{tool}: {text}"))?;
-        Ok(serde_json::from_str(content)?)
+        Ok((ms, serde_json::from_str(content)?))
     }
 }
 

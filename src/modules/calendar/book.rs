@@ -55,6 +55,13 @@ pub(super) struct Unknown {
     pub why: CalendarError,
 }
 
+/// What laying a time out came to.
+pub(super) struct Covered {
+    /// Whether anything was laid out that was not.
+    pub anew: bool,
+    pub unknown: Vec<Unknown>,
+}
+
 /// Why a butler's calendars can't be opened.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum OpenError {
@@ -213,19 +220,21 @@ impl Book {
         Layout { home: self.home(), ahead: self.ahead, own: &self.own }
     }
 
-    /// Lays repeating events out for this time, where they are not yet. Returns those of which nobody can say when they
-    /// are then: an answer that left them out in silence would call their time free.
-    pub async fn cover(&self, tenant: &TenantId, from: Timestamp, to: Timestamp) -> Result<Vec<Unknown>, StoreError> {
+    /// Lays repeating events out for this time, where they are not yet. Says of which nobody can say when they are then: an
+    /// answer that left them out in silence would call their time free.
+    pub async fn cover(&self, tenant: &TenantId, from: Timestamp, to: Timestamp) -> Result<Covered, StoreError> {
         let mut lease = self.house.shared(tenant).await?;
-        let (layout, mut unknown) = (self.layout(), Vec::new());
+        let (layout, mut anew, mut unknown) = (self.layout(), false, Vec::new());
         for event in sql::unprojected(&mut lease, &[self.butler.as_str()], from, to).await? {
-            if let Some(why) = layout.cover(&mut lease, &event, (from, to)).await? {
-                let trust = Trust::from_name(&event.trust);
-                let (source, id, calendar) = (event.row.source, event.row.id, event.calendar);
-                unknown.push(Unknown { source, event: id, calendar, trust, why });
-            }
+            let Some(why) = layout.cover(&mut lease, &event, (from, to)).await? else {
+                anew = true;
+                continue;
+            };
+            let trust = Trust::from_name(&event.trust);
+            let (source, id, calendar) = (event.row.source, event.row.id, event.calendar);
+            unknown.push(Unknown { source, event: id, calendar, trust, why });
         }
-        Ok(unknown)
+        Ok(Covered { anew, unknown })
     }
 
     /// What is written of an event.

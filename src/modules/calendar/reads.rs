@@ -38,22 +38,22 @@ pub(super) async fn list(call: &ToolCall, book: &Book) -> Result<Value, ToolErro
     let (from, to) = window(call, ("start_at", "end_at"), book)?;
     let tenant = &call.context().tenant_id;
     book.open(tenant).await?;
-    let cover = async { Ok::<_, ToolError>(book.cover(tenant, from, to).await?) };
-    let meanwhile = async {
-        let sources = book.sources(call, &names(call)).await?;
-        Ok((sources, schedule::butler_events(call, from, to).await?))
-    };
-    let (unknown, (sources, own)) = tokio::try_join!(cover, meanwhile)?;
-    let limit = call.args.get("limit").and_then(Value::as_i64).unwrap_or(50);
+    let (names, limit) = (names(call), call.args.get("limit").and_then(Value::as_i64).unwrap_or(50));
     // One more says whether that was all.
-    let mut events = sql::listed(call, &sources, (from, to), limit + 1).await?;
+    let listed = || sql::listed(call, &names, (from, to), limit + 1);
+    let cover = async { Ok::<_, ToolError>(book.cover(tenant, from, to).await?) };
+    let own = schedule::butler_events(call, from, to);
+    // Side by side, since mostly all is laid out already.
+    let (covered, sources, own, rows) = tokio::try_join!(cover, book.sources(call, &names), own, listed())?;
+    let rows = if covered.anew { listed().await? } else { rows };
+    let mut events = sql::shown(&rows, &sources);
     let more = i64::try_from(events.len()).is_ok_and(|found| found > limit);
     events.truncate(usize::try_from(limit).unwrap_or(0));
     let mut answer =
         json!({"from": shown(from, book.home()), "to": shown(to, book.home()), "more": more, "butler_events": own});
     // Moved rather than written anew into JSON: a busy month is hundreds.
     answer["events"] = Value::Array(events);
-    with_gaps(call, &mut answer, book, &sources, &unknown);
+    with_gaps(call, &mut answer, book, &sources, &covered.unknown);
     Ok(answer)
 }
 
@@ -128,7 +128,7 @@ pub(super) async fn free(call: &ToolCall, book: &Book) -> Result<Value, ToolErro
             ),
         ));
     }
-    let unknown = book.cover(&call.context().tenant_id, from, to).await?;
+    let unknown = book.cover(&call.context().tenant_id, from, to).await?.unknown;
     let ids: Vec<Uuid> = sources.iter().map(|source| source.id).collect();
     let minutes = |name: &str| call.args.get(name).and_then(Value::as_i64).unwrap_or(0);
     let [travel, pause] = ["travel_minutes", "pause_minutes"].map(|name| SignedDuration::from_mins(minutes(name)));
@@ -182,7 +182,7 @@ pub(super) async fn status(call: &ToolCall, book: &Book) -> Result<Value, ToolEr
     let states = following(book, &sources).await?;
     let now = book.now();
     let soon = now.saturating_add(SOON).unwrap_or(now);
-    let unknown = book.cover(&call.context().tenant_id, now, soon).await?;
+    let unknown = book.cover(&call.context().tenant_id, now, soon).await?.unknown;
     let all = sources.iter().map(|source| {
         let state = states.iter().find(|state| state.source == source.id);
         // Nobody else has a local calendar, so it is always as it should be.

@@ -240,35 +240,43 @@ pub(super) async fn sources(call: &ToolCall) -> Result<Vec<SourceRow>, ToolError
 }
 
 /// Instances in a window, as a table `i`: an index has those of a week or less by their start, and another the few that are
-/// longer. `$1` are the calendars, `$2` and `$3` the window, and `$4` a week before it.
+/// longer. `$2` and `$3` are the window, and `$4` a week before it.
 macro_rules! instances {
-    ($also:literal) => {
+    ($sources:literal, $also:literal) => {
         concat!(
-            "(SELECT * FROM shared.calendar_instances i WHERE i.source = ANY ($1) AND NOT i.long
-                AND i.starts_at >= $4 AND i.starts_at < $3 AND ",
+            "(SELECT * FROM shared.calendar_instances i WHERE i.source = ANY (",
+            $sources,
+            ") AND NOT i.long AND i.starts_at >= $4 AND i.starts_at < $3 AND ",
             $also,
-            " UNION ALL
-              SELECT * FROM shared.calendar_instances i WHERE i.source = ANY ($1) AND i.long AND i.starts_at < $3 AND ",
+            " UNION ALL SELECT * FROM shared.calendar_instances i WHERE i.source = ANY (",
+            $sources,
+            ") AND i.long AND i.starts_at < $3 AND ",
             $also,
             ") i"
         )
     };
 }
 
-/// What takes place in a window in these calendars, by its start.
+/// What takes place in a window in the calendars of these names, or in all, by its start.
 pub(super) async fn listed(
     call: &ToolCall,
-    sources: &[SourceRow],
+    names: &[String],
     window: (Timestamp, Timestamp),
     limit: i64,
-) -> Result<Vec<Value>, ToolError> {
+) -> Result<Vec<Row>, ToolError> {
     const SQL: &str = concat!(
         "SELECT i.event, i.shown, i.source FROM ",
-        instances!("(i.ends_at > $2 OR i.starts_at = i.ends_at AND i.starts_at >= $2)"),
+        instances!(
+            "ARRAY (SELECT s.id FROM shared.calendar_sources s WHERE s.name = ANY ($1) OR $1 = '{}')",
+            "(i.ends_at > $2 OR i.starts_at = i.ends_at AND i.starts_at >= $2)"
+        ),
         " ORDER BY i.starts_at, i.ends_at, i.event LIMIT $5"
     );
-    let ids: Vec<Uuid> = sources.iter().map(|source| source.id).collect();
-    let rows = call.query(SQL, &[&ids, &window.0, &window.1, &week_before(window.0), &limit]).await?;
+    call.query(SQL, &[&names, &window.0, &window.1, &week_before(window.0), &limit]).await
+}
+
+/// Events that were listed, as they are shown.
+pub(super) fn shown(rows: &[Row], sources: &[SourceRow]) -> Vec<Value> {
     let of = |row: &Row| {
         let mut shown: Value = row.get("shown");
         let source: Uuid = row.get("source");
@@ -277,7 +285,7 @@ pub(super) async fn listed(
         shown["calendar_id"] = name.map_or(Value::Null, Value::String);
         shown
     };
-    Ok(rows.iter().map(of).collect())
+    rows.iter().map(of).collect()
 }
 
 /// Events that are looked at for free time. What lies behind them would be called free.
@@ -289,7 +297,7 @@ macro_rules! busy {
             "SELECT i.starts_at, i.ends_at, i.away",
             $columns,
             " FROM ",
-            instances!($also),
+            instances!("$1", $also),
             " ORDER BY i.starts_at LIMIT $5"
         )
     };
