@@ -318,8 +318,8 @@ pub struct BufferSection {
     /// How often the database is searched for messages that were left.
     #[schemars(range(min = 1, max = 86_400), extend("default" = "30s"))]
     pub scanner_interval: HumanDuration,
-    /// How old a message must be before the scanner takes it.
-    #[schemars(range(min = 0, max = 86_400), extend("default" = "10s"))]
+    /// How long the lease of a message must be over before another daemon takes it up.
+    #[schemars(range(min = 0, max = 86_400), extend("default" = "2s"))]
     pub scanner_grace: HumanDuration,
     /// How many messages one scan takes.
     #[schemars(range(min = 1, max = 10_000), extend("default" = 50))]

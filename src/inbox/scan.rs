@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::lanes::{Item, Lanes};
 use super::sql::messages;
-use store::{Database, QueueTable, StoreError};
+use store::{Database, QueueTable, StoreError, lease_seconds};
 
 /// What the scanner works with.
 pub(super) struct Scan {
@@ -36,7 +36,9 @@ impl Scan {
                 tracing::warn!(error = %e, "waiting messages could not be read");
                 Some(Duration::from_secs(1))
             });
-            let pause = next.map_or(self.every, |next| next.min(self.every));
+            // What another node claims meanwhile is seen before its lease can be over.
+            let longest = self.every.min(Duration::from_secs_f64(lease_seconds()));
+            let pause = next.map_or(longest, |next| next.min(longest));
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = tokio::time::sleep(pause) => {}
@@ -50,7 +52,7 @@ impl Scan {
     async fn once(&self) -> Result<Option<Duration>, StoreError> {
         let Self { db, table, lanes, .. } = self;
         table.give_back_lapsed(db, self.grace, &lanes.known()).await?;
-        let outlook = table.outlook(db).await?;
+        let outlook = table.outlook(db, self.grace).await?;
         self.oldest.store(outlook.oldest.unwrap_or_default().as_secs(), Ordering::Relaxed);
         self.waiting.store(outlook.waiting.unwrap_or_default(), Ordering::Relaxed);
         let room = i64::try_from(lanes.room()).unwrap_or(0).min(self.batch);

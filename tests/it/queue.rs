@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use access::credentials::MasterKey;
 use async_trait::async_trait;
@@ -170,10 +170,14 @@ impl Bench {
     }
 
     fn queue(&self, node: &str, slots: usize) -> Queue<Errands> {
+        self.queue_that_looks(node, slots, Duration::from_secs(1))
+    }
+
+    /// As [`Bench::queue`], whose longest sleep is this.
+    fn queue_that_looks(&self, node: &str, slots: usize, longest: Duration) -> Queue<Errands> {
         let retry = RetryPolicy { tries: 3, pause: |_| Duration::from_millis(5), error: "last_error" };
         let table = QueueTable::accepted("public.errands".to_owned(), "id", "n.seq", retry);
         let handler = Errands { db: self.db.clone(), node: node.to_owned(), table, seen: self.seen.clone() };
-        let longest = Duration::from_secs(1);
         let options = QueueOptions { butler: node.to_owned(), wake: Arc::default(), slots, claimers: 1, longest };
         Queue::new(handler, options)
     }
@@ -371,6 +375,29 @@ async fn a_claim_whose_answer_was_lost_is_given_back_and_counts_nothing() {
     assert!(!bench.seen.cut.load(Ordering::SeqCst), "the first claim was cut off");
     assert_eq!(bench.errand("cut off").await, ("done".to_owned(), 1, None));
     assert_eq!(bench.left("cut off"), [Left::Settled]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_another_node_holds_is_taken_up_as_its_lease_ends() {
+    let (bench, _household, _daemon) = Bench::new().await;
+    bench.add("left behind", "").await;
+    bench.add("not for long", "").await;
+    // Two daemons died, each with a row in hand; one had renewed its claim later than the other.
+    for (what, seconds) in [("left behind", 4), ("not for long", 2)] {
+        let claimed = format!(
+            "UPDATE public.errands SET state = 'processing', attempts = 1, claim_id = gen_random_uuid(),
+                    claimed_by = 'dead', lease_until = clock_timestamp() + interval '{seconds} s'
+             WHERE what = '{what}'"
+        );
+        bench.sql(&claimed).await;
+    }
+    let begun = Instant::now();
+    let _running = bench.queue_that_looks("node", 1, Duration::from_secs(60)).start().await.expect("a start");
+    bench.settled().await;
+    let took = begun.elapsed();
+    assert!(took < Duration::from_secs(15), "nobody rang, and it took {took:?}");
+    let order = bench.seen.begun.lock().unwrap().clone();
+    assert_eq!(order, ["not for long", "left behind"], "each as its own lease ends");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -498,7 +498,7 @@ fn a_full_file_in_the_specifications_words_is_read() {
     scratch.butler("home-care", FULL);
     scratch.butler(
         "switchboard",
-        &format!("{}[buffer]\nscanner_interval_s = 7\nscanner_grace = \"2s\"\n", butler_toml("switchboard", 40100)),
+        &format!("{}[buffer]\nscanner_interval_s = 7\nscanner_grace = \"3s\"\n", butler_toml("switchboard", 40100)),
     );
     assert_eq!(scratch.mistakes(), Vec::<String>::new());
     let household = scratch.household();
@@ -524,7 +524,7 @@ fn a_full_file_in_the_specifications_words_is_read() {
     assert_eq!(butler.modules["home-care"], serde_json::json!({}));
     let switchboard = household.butler(&"switchboard".parse().unwrap()).unwrap();
     let buffer = switchboard.buffer.as_ref().unwrap();
-    assert_eq!((buffer.scanner_interval.0.as_secs(), buffer.scanner_grace.0.as_secs()), (7, 2));
+    assert_eq!((buffer.scanner_interval.0.as_secs(), buffer.scanner_grace.0.as_secs()), (7, 3));
     assert_eq!(buffer.queue_capacity, 100);
 }
 

@@ -308,14 +308,18 @@ impl DeliveryRows {
         Ok(held)
     }
 
-    /// What waits for its time by either clock, and since when something waits whose time has come.
+    /// What waits for its time by either clock or for the end of a lease, and since when something waits whose time has
+    /// come.
     pub async fn outlook(&self) -> Result<Outlook, StoreError> {
         let mut lease = self.outbox.db().every_tenant().await?;
-        let sql = "SELECT min(wait) FILTER (WHERE wait > 0) AS next, -min(wait) FILTER (WHERE wait <= 0) AS oldest,
-                          count(*) FILTER (WHERE wait <= 0) AS waiting
-                   FROM (SELECT greatest(extract(epoch FROM due_at - $1::timestamptz),
-                                         extract(epoch FROM available_at - clock_timestamp()))::float8 AS wait
-                         FROM shared.outbox WHERE state IN ('pending', 'deferred') AND claim_id IS NULL) waits";
+        // A lease that ended since the last claim is looked at again during its first second.
+        let sql = "SELECT min(wait) FILTER (WHERE wait > 0 OR held AND wait > -1) AS next,
+                          -min(wait) FILTER (WHERE wait <= 0) AS oldest, count(*) FILTER (WHERE wait <= 0) AS waiting
+                   FROM (SELECT claim_id IS NOT NULL AS held,
+                                coalesce(extract(epoch FROM lease_until - clock_timestamp()),
+                                         greatest(extract(epoch FROM due_at - $1::timestamptz),
+                                                  extract(epoch FROM available_at - clock_timestamp())))::float8 AS wait
+                         FROM shared.outbox WHERE state IN ('pending', 'deferred', 'sending')) waits";
         let row = lease.query_opt(sql, &[&self.outbox.clock().now()]).await.map_err(failed())?;
         let seconds = |name: &str| row.as_ref().and_then(|row| row.get::<_, Option<f64>>(name));
         let wait = |name: &str| seconds(name).map(|s| Duration::from_secs_f64(s.clamp(0.0, 86_400.0)));

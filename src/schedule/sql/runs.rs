@@ -270,13 +270,16 @@ impl RunRows {
         Ok(lease.execute(&sql, params).await.map_err(failed("settling a run of a schedule"))? > 0)
     }
 
-    /// When the next schedule is due or a run that waits may be tried; and notes which runs wait for their butler.
+    /// When the next schedule is due, a run that waits may be tried or the lease of one is over; and notes which runs
+    /// wait for their butler.
     pub async fn outlook(&self, now: Timestamp, idle: bool) -> Result<Outlook, StoreError> {
         let schema = &self.schema;
         let sql = format!(
             "SELECT (SELECT min(next_run_at) FROM \"{schema}\".scheduled_tasks WHERE enabled AND paused_at IS NULL) AS next,
                     (SELECT extract(epoch FROM min(available_at) - clock_timestamp())::float8
                      FROM \"{schema}\".schedule_runs WHERE state = 'due') AS waits,
+                    (SELECT extract(epoch FROM min(lease_until) - clock_timestamp())::float8 FROM \"{schema}\".schedule_runs
+                     WHERE state = 'running' AND lease_until > clock_timestamp() - interval '1 s') AS lapses,
                     (SELECT count(*) FROM \"{schema}\".schedule_runs
                      WHERE state = 'due' AND available_at <= clock_timestamp()) AS waiting"
         );
@@ -294,7 +297,7 @@ impl RunRows {
         let then = row.get::<_, Option<Timestamp>>("next");
         let due = then.map(|then| Duration::try_from(then.duration_since(now)).unwrap_or_default());
         let seconds = |s: f64| Duration::from_secs_f64(s.clamp(0.0, 86_400.0));
-        let tried = waits.map(|s| seconds(s).max(WAITING));
+        let tried = waits.into_iter().chain(row.get::<_, Option<f64>>("lapses")).map(|s| seconds(s).max(WAITING));
         Ok(Outlook {
             next: due.into_iter().chain(tried).min(),
             oldest: waits.map(|s| seconds(-s)),

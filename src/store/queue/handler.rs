@@ -155,9 +155,9 @@ pub trait Handler: Send + Sync + 'static {
         Ok(())
     }
 
-    /// What waits, once no more could be claimed.
+    /// What waits, once no more could be claimed: for its time, or for the end of a lease, whoever's it is.
     async fn outlook(&self) -> Result<Outlook, StoreError> {
-        self.table().outlook(self.db()).await
+        self.table().outlook(self.db(), Duration::ZERO).await
     }
 
     /// Works on the row. It is never dropped half-way: `lost` is cancelled where the claim does not hold any more, and

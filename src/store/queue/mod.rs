@@ -14,12 +14,19 @@
 //! **A claim ends by itself.** It is renewed three times a lease, for as long as its worker lives. A worker that finds
 //! its claim gone is told so ([`Handler::run`] gets a token), ends what it began in order, and its result is dropped.
 //!
+//! **What a dead node held is taken up as its lease ends.** Leases go by the server's clock, and nobody rings for the
+//! dead. So each look asks when the first lease ends, whoever's it is, and the next look comes then; it comes within a
+//! lease in any case, so that no lease begins and ends between two. Another node has the row a lease after the death at
+//! the latest, the same node at its next start. Whoever takes a row first closes what the node before has open of it,
+//! then goes by what is on record. A node that was only stopped renews as it wakes, finds its claim gone, and ends what
+//! it began; a call that it is in the middle of then may still have its effect.
+//!
 //! **Every instant is safe to die at**, because the next look at the rows sees what is committed and nothing else:
 //!
 //! | killed or cut off | what is on record | what follows |
 //! |---|---|---|
 //! | before the claim is committed | the row waits | the next claim takes it |
-//! | after it (`NAME.claimed`) | a claim of this node | the start of this node gives it back, another node takes it after its lease |
+//! | after it (`NAME.claimed`) | a claim of this node | the start of this node gives it back, another node takes it as its lease ends |
 //! | the answer to a claim is lost | perhaps a claim that no worker knows | the next look gives it back, and counts no try |
 //! | during the work | the claim, and what the handler wrote | as above; the handler looks at what earlier tries did |
 //! | after it (`NAME.tried`) | the same: nothing of the result | as above |

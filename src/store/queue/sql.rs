@@ -245,29 +245,30 @@ impl QueueTable {
         execute(db, "giving back what nobody holds", &sql, &[&grace.as_secs_f64(), &skip]).await
     }
 
-    /// What waits for its time, and since when something waits whose time has come.
-    pub async fn outlook(&self, db: &Database) -> Result<Outlook, StoreError> {
-        if self.retry.is_none() {
-            return Ok(Outlook::default());
-        }
+    /// What waits for its time, or for so long after its lease is over, and since when something waits whose time has
+    /// come.
+    pub async fn outlook(&self, db: &Database, grace: Duration) -> Result<Outlook, StoreError> {
+        // Where rows are never put off, those without a claim were looked for when their writer rang.
+        let time = if self.retry.is_some() { "available_at" } else { "NULL" };
         // What came due since the last claim, or was locked by another transaction then, is looked for again during its
         // first second: else it would wait for the longest sleep.
         let sql = format!(
-            "SELECT extract(epoch FROM min(available_at) FILTER (WHERE available_at > clock_timestamp() - interval '1 s')
+            "SELECT extract(epoch FROM min(due) FILTER (WHERE due > clock_timestamp() - interval '1 s')
                                        - clock_timestamp())::float8,
-                    extract(epoch FROM clock_timestamp()
-                                       - min(available_at) FILTER (WHERE available_at <= clock_timestamp()))::float8,
-                    count(*) FILTER (WHERE available_at <= clock_timestamp())
-             FROM {} WHERE ({}) AND claim_id IS NULL",
+                    extract(epoch FROM clock_timestamp() - min(due) FILTER (WHERE due <= clock_timestamp()))::float8,
+                    count(*) FILTER (WHERE due <= clock_timestamp())
+             FROM (SELECT coalesce(lease_until + make_interval(secs => $1), {time}) AS due
+                   FROM {} WHERE ({})) open",
             self.table, self.open
         );
         let mut lease = db.every_tenant().await?;
-        let rows = lease.query(&sql, &[]).await.map_err(StoreError::query("looking for what is due next"))?;
+        let rows = lease.query(&sql, &[&grace.as_secs_f64()]).await;
+        let rows = rows.map_err(StoreError::query("looking for what is due next"))?;
         let Some(row) = rows.first() else { return Ok(Outlook::default()) };
         Ok(Outlook {
             next: seconds(row.get(0)).map(|next| next.max(JUST_DUE)),
             oldest: seconds(row.get(1)),
-            waiting: u64::try_from(row.get::<_, i64>(2)).ok(),
+            waiting: self.retry.and_then(|_| u64::try_from(row.get::<_, i64>(2)).ok()),
         })
     }
 }

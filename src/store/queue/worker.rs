@@ -16,7 +16,7 @@ use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 use super::handler::{Claimed, Handler, Left, Verdict};
-use super::lease::settle;
+use super::lease::{lease_seconds, settle};
 use super::sql::Claim;
 use crate::error::StoreError;
 use base::{crash, redact, task};
@@ -255,7 +255,9 @@ impl<H: Handler> Inner<H> {
         if !self.handler.db().machine().is_up() {
             return Ok(AGAIN);
         }
-        Ok(outlook.next.unwrap_or(self.options.longest).clamp(SHORTEST, self.options.longest))
+        // Of what another node claims after this look nobody tells here. It is seen before that lease can be over.
+        let longest = self.options.longest.min(Duration::from_secs_f64(lease_seconds()));
+        Ok(outlook.next.unwrap_or(longest).min(longest).max(SHORTEST))
     }
 
     async fn take_in_hand<F>(self: &Arc<Self>, claim: F) -> Result<Option<(Claimed<H::Row>, InHand<H>)>, StoreError>
