@@ -61,6 +61,17 @@ impl Dispatch for Runs {
     }
 
     async fn earlier(&self, tenant: &TenantId, run: Uuid) -> Result<Earlier, StoreError> {
+        self.0.core.spawner.take_over(run).await?;
+        self.done_before(tenant, run).await
+    }
+
+    fn cancel(&self, session: SessionId) {
+        self.0.core.spawner.cancel(session);
+    }
+}
+
+impl Runs {
+    async fn done_before(&self, tenant: &TenantId, run: Uuid) -> Result<Earlier, StoreError> {
         let priors = prior::read(&self.0.store, tenant, Work::Run(run)).await?;
         Ok(match prior::next(&priors) {
             Next::Run => Earlier::Nothing,
@@ -74,12 +85,6 @@ impl Dispatch for Runs {
         })
     }
 
-    fn cancel(&self, session: SessionId) {
-        self.0.core.spawner.cancel(session);
-    }
-}
-
-impl Runs {
     /// The request of a run. Out of a session it is that session's doing: same lineage, one deeper, and never trusted
     /// more; else it is the house's own, at most as trusted as whoever made the schedule.
     fn request(&self, firing: &Firing) -> RequestContext {
@@ -137,14 +142,14 @@ impl Runs {
         let how = match result.state {
             SessionState::Succeeded => How::Done(None),
             // The daemon stops. What was done says whether the next start may begin it again.
-            SessionState::Interrupted => match self.earlier(tenant, run).await {
+            SessionState::Interrupted => match self.done_before(tenant, run).await {
                 Ok(Earlier::Broken { why, .. }) => How::Failed(why),
                 _ => How::Later(BUSY),
             },
             SessionState::Failed if Remedy::of(result.error_class.as_deref()) == Remedy::Wait => {
                 let class = result.error_class.as_deref();
                 let patience = wait_for(class, false, fire_at, self.0.core.services.clock.now());
-                match (self.earlier(tenant, run).await, patience) {
+                match (self.done_before(tenant, run).await, patience) {
                     (Ok(Earlier::Nothing), Some(after)) => How::Wait { after, why },
                     (Ok(Earlier::Broken { why, .. }), _) => How::Failed(why),
                     (Err(_), Some(_)) => How::Later(AWAY),

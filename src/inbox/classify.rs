@@ -32,6 +32,9 @@ pub(super) async fn parts(pass: &Pass<'_>) -> Result<Result<Vec<Part>, Tried>, S
         let (butler, prompt) = (FALLBACK.to_owned(), claimed.body.clone());
         vec![Part { butler, prompt, context: None, chosen_by: by }]
     };
+    if claimed.attempts > 1 {
+        up.spawner.take_over(claimed.item.request.0).await?;
+    }
     // A try that was cut short may have left some.
     forget_drafts(&up, pass).await?;
     let history = inbox.history(&claimed.item.lane, &claimed.context).await?;

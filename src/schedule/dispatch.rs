@@ -109,7 +109,7 @@ pub trait Dispatch: Send + Sync {
     /// Begins it. The end comes whether or not anybody waits for it.
     async fn begin(&self, firing: Firing) -> Begun;
 
-    /// What the sessions of earlier tries did.
+    /// What the sessions of earlier tries did, for whoever has just claimed the run: those of other daemons end by this.
     async fn earlier(&self, tenant: &TenantId, run: Uuid) -> Result<Earlier, StoreError>;
 
     /// Cancels a session.

@@ -7,6 +7,7 @@ use futures_util::future::BoxFuture;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use uuid::Uuid;
 
 use super::admission::{Admission, Place, Slot, Urgency};
 use super::attempts::{Candidates, Next, next};
@@ -261,9 +262,17 @@ impl Spawner {
         self.interrupt(false).await
     }
 
+    /// Closes what other daemons have open on a route or run whose claim this one has just got, before it is looked what
+    /// was done. They have lost the claim: one that died says nothing more, and one that was only stopped finds out as it
+    /// wakes, ends its session's child and writes nothing over this end. What it was calling at that moment may still
+    /// have its effect.
+    pub async fn take_over(&self, claimed: Uuid) -> Result<(), StoreError> {
+        self.inner.log.interrupt_open(&self.inner.parts.db, false, Some(claimed)).await.map(drop)
+    }
+
     async fn interrupt(&self, own: bool) -> Result<usize, StoreError> {
         let parts = &self.inner.parts;
-        let open = self.inner.log.interrupt_open(&parts.db, own).await?;
+        let open = self.inner.log.interrupt_open(&parts.db, own, None).await?;
         let left: Vec<Leftover> =
             open.iter().filter(|i| i.own).map(|i| Leftover { session: i.session, leader: i.child.clone() }).collect();
         if !left.is_empty() {

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use rust_decimal::Decimal;
 use serde_json::Value;
 use tokio_postgres::Row;
+use uuid::Uuid;
 
 use super::budget::{Bill, Meter};
 use super::memory::Recalled;
@@ -339,13 +340,19 @@ impl SessionLog {
     }
 
     /// Closes what daemons that are not there any more left open, and with `own` what the last run of this one did, of
-    /// every tenant; returns it with its children. What another daemon on this database runs is left alone.
-    pub async fn interrupt_open(&self, db: &Database, own: bool) -> Result<Vec<Interrupted>, StoreError> {
+    /// every tenant; returns it with its children. What another daemon on this database runs is left alone, but for what
+    /// works on `claimed`, a route or run whose claim this one holds.
+    pub async fn interrupt_open(
+        &self,
+        db: &Database,
+        own: bool,
+        claimed: Option<Uuid>,
+    ) -> Result<Vec<Interrupted>, StoreError> {
         let now: Timestamp = self.store.clock().now();
         let sql = sql::INTERRUPT.replace("{schema}", self.store.schema()).replace("{nodes}", store::NODES);
         let mut lease = db.every_tenant().await?;
         let rows = lease
-            .query(&sql, &[&now, &self.node, &own])
+            .query(&sql, &[&now, &self.node, &own, &claimed])
             .await
             .map_err(StoreError::query("closing interrupted sessions"))?;
         let interrupted = |row: OpenRow| {

@@ -38,10 +38,11 @@ pub enum Next {
 const CLOSINGS: usize = 3;
 
 impl Prior {
-    /// Whether it ended by what may pass: the daemon, the machine or the model's side went away.
+    /// Whether it ended by what may pass: the daemon, the machine or the model's side went away. One that is open still
+    /// could not be closed: whoever asks holds the claim on its work, so nobody else goes on with it.
     fn was_cut(&self) -> bool {
         match self.state {
-            SessionState::Interrupted => true,
+            SessionState::Queued | SessionState::Running | SessionState::Interrupted => true,
             SessionState::Failed => Remedy::of(self.error_class.as_deref()) != Remedy::GiveUp,
             _ => false,
         }
@@ -119,6 +120,9 @@ mod tests {
         let waited = [[cut.clone()].as_slice(), &vec![full_disk; 9]].concat();
         assert!(closes(&waited), "what the machine does counts for nothing");
         assert!(!closes(&[prior(SessionState::TimedOut, &["spend"])]), "it had its time");
+        for open in [SessionState::Queued, SessionState::Running] {
+            assert!(closes(&[prior(open, &["spend"])]), "its end could not be written: {}", open.as_str());
+        }
         let shown = Prior { label: Label { trust: Trust::Stranger, ..Label::NOTHING }, ..cut.clone() };
         let Next::Stop { closing: Some(label), .. } = next(&[shown, prior(Interrupted, &[])]) else {
             panic!("it closes")

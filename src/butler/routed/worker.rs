@@ -170,7 +170,13 @@ impl Handler for Worker {
             return Verdict::Settle(Ended::dead(None, UNREAD.to_owned(), &[]));
         };
         let store = &self.parts.store;
-        let done = match prior::read(store, &part.tenant, Work::Route(id)).await.map(|priors| prior::next(&priors)) {
+        let earlier = async {
+            if claimed.attempts > 1 {
+                self.parts.spawner.take_over(id).await?;
+            }
+            prior::read(store, &part.tenant, Work::Route(id)).await
+        };
+        let done = match earlier.await.map(|priors| prior::next(&priors)) {
             Ok(Next::Run) => None,
             Ok(Next::Finished { session, result }) => return Verdict::Settle(Ended::done(session, result)),
             Ok(Next::Stop { done, closing: Some(label), .. }) => Some((done, label)),

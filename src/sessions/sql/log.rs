@@ -60,9 +60,11 @@ store::row! {
 }
 
 /// Closes what is open of `{schema}` and is this node's (`$2`), if `$3` says so, or that of a node not among `{nodes}`.
+/// With `$4`, what other nodes have open that works on this route or run.
 pub const INTERRUPT: &str = "UPDATE \"{schema}\".sessions SET state = 'interrupted',
         completed_at = greatest($1, queued_at), error_class = 'interrupted',
         error = 'butlerd stopped before this session was over'
     WHERE state IN ('queued', 'running')
-      AND CASE WHEN coalesce(node, $2) = $2 THEN $3 ELSE node NOT IN {nodes} END
+      AND CASE WHEN $4::uuid IS NOT NULL THEN node <> $2 AND $4 IN (route_id, run_id)
+               WHEN coalesce(node, $2) = $2 THEN $3 ELSE node NOT IN {nodes} END
     RETURNING id, pid, pid_started, boot_id, node = $2 AS own";
