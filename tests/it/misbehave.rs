@@ -114,6 +114,22 @@ async fn each_end_has_its_state() {
     all_end_as_they_should(Household::misbehaving().session_timeout("2s"), ways).await;
 }
 
+/// The grace that people have who set none: five seconds, as `config/butlerd.toml` says.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deaf_child_has_the_default_grace_and_not_more() {
+    let household = Household::misbehaving().without("BUTLERD_SPAWNER__KILL_GRACE").session_timeout("2s");
+    let daemon = household.start().await;
+    let rest = Rest::of(&daemon).await;
+    let least = 2000 + 5000;
+    for steps in ["start; deaf; hang", "start; deaf; fork hidden; hang"] {
+        let row = session(&daemon, steps).await;
+        assert_eq!((&row["state"], &row["error_class"]), (&json!("timed_out"), &json!("timed_out")), "{steps}: {row}");
+        let took = row["duration_ms"].as_u64().expect("a duration");
+        assert!((least..=least + SLACK).contains(&took), "{steps}: {took} ms; {least} and at most {SLACK} more");
+        rest.again(steps, &household, &daemon).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_descendant_outlives_its_session() {
     let soon = SLACK;

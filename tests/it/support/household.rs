@@ -248,6 +248,12 @@ impl Household {
         self
     }
 
+    /// Takes a variable out of the daemon's environment, so that its default holds.
+    pub fn without(mut self, name: &str) -> Self {
+        assert!(self.env.remove(name).is_some(), "{name} is not set");
+        self
+    }
+
     /// Writes a file of the roster.
     pub fn write(self, path: &str, content: &str) -> Self {
         let file = self.roster().join(path);
