@@ -12,7 +12,7 @@ const BUTLERS: [&str; 2] = ["health", "general"];
 const TENANTS: [&str; 2] = ["owner", "neighbour"];
 
 fn operations() -> usize {
-    std::env::var("MEMORY_OPS").ok().and_then(|text| text.parse().ok()).unwrap_or(400)
+    std::env::var("MEMORY_OPS").ok().and_then(|text| text.parse().ok()).unwrap_or(2000)
 }
 
 /// A household whose two butlers remember.
