@@ -1,5 +1,5 @@
 //! The cluster with a real server. Where this machine has no PostgreSQL, the pinned bundle is taken; where that can't
-//! be had either, a test says so and passes.
+//! be had either, a test is left out.
 
 use std::io::BufRead;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
@@ -37,12 +37,17 @@ fn options(data_dir: &Path) -> ClusterOptions {
     ClusterOptions::new(data_dir.to_path_buf(), test_cache(), Secret::new(PASSWORD.to_owned()))
 }
 
-/// Starts a cluster; `None`, and a sentence, where there is no PostgreSQL to be had.
+/// Leaves out the test that runs on this thread.
+fn leave_out(why: &str) {
+    what_was_left_out::left_out(std::thread::current().name().unwrap_or("cluster::tests"), why);
+}
+
+/// Starts a cluster; `None`, and the test is left out, where there is no PostgreSQL to be had.
 async fn start(options: ClusterOptions) -> Option<Cluster> {
     match Cluster::start(options).await {
         Ok(cluster) => Some(cluster),
         Err(error @ ClusterError::NoBinaries { .. }) => {
-            println!("left out: {error}");
+            leave_out(&error.to_string());
             None
         }
         Err(error) => panic!("{error}: {error:?}"),
@@ -446,8 +451,7 @@ async fn a_daemon_killed_at_any_point_of_a_start_leaves_nothing_half_made() {
         }
         let status = killed.wait().unwrap();
         if status.code().is_some() {
-            println!("left out: the daemon could not start ({status})");
-            return;
+            return leave_out(&format!("the daemon could not start ({status})"));
         }
         println!("{point:20} {:?}", names(room.path()));
     }
@@ -516,8 +520,7 @@ async fn odd_and_long_paths_work() {
 #[tokio::test]
 async fn a_closed_parent_is_named_when_root_drops() {
     if !nix::unistd::geteuid().is_root() {
-        println!("left out: only root changes its user");
-        return;
+        return leave_out("only root changes its user");
     }
     let room = room();
     let closed = room.path().join("closed");
