@@ -10,7 +10,7 @@ use testkit::model::{LoggedRequest, ScriptedModel};
 use what_was_left_out::left_out;
 
 use crate::support::developer::{Developer, butlerd, with_workshop};
-use crate::support::{Household, model};
+use crate::support::{Household, model, path_with_node};
 
 /// What the model says and the Stop hook finds worth keeping.
 const CAUSE: &str =
@@ -49,7 +49,7 @@ impl<'a> Assistant<'a> {
         std::fs::create_dir_all(&programs).expect("the directory");
         let program = programs.join(name);
         std::os::unix::fs::symlink(installed, &program).expect("the link");
-        let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap_or_default());
+        let path = format!("{}:{}", programs.display(), path_with_node());
         let environment = environment.into_iter().chain([("PATH", path)]).collect();
         Some(Self { developer: Developer::in_repository(household, "work/api"), program, environment })
     }

@@ -33,7 +33,7 @@ pub use household::{Household, SET_UP, model, owners_zone};
 pub use mcp::Mcp;
 pub use mcp::http;
 pub use receiver::{Hook, Receiver, SECRET};
-pub use runtimes::{RUNTIMES, Runtime, installed};
+pub use runtimes::{RUNTIMES, Runtime, installed, path_with_node};
 pub use terminal::Terminal;
 
 use std::collections::BTreeMap;

@@ -1,5 +1,7 @@
 //! The four runtimes, with their real programs where these are installed.
 
+use std::path::Path;
+
 use what_was_left_out::left_out;
 
 use super::Household;
@@ -64,6 +66,17 @@ pub fn installed(test: &str) -> Vec<Runtime> {
     RUNTIMES.into_iter().filter(there).collect()
 }
 
+/// The PATH of these tests, with the pinned Node.js first where it is installed: a system's own may be too old for the
+/// Gemini CLI, which is a program of Node.js.
+pub fn path_with_node() -> String {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let node = std::env::var("BUTLERD_TEST_NODE22").unwrap_or_default();
+    match Path::new(&node).parent().filter(|dir| dir.is_absolute()) {
+        Some(dir) => format!("{}:{path}", dir.display()),
+        None => path,
+    }
+}
+
 impl Household {
     /// Adds a butler for each of these runtimes, named like it, with these further lines under `[butler.runtime]`; and
     /// their programs and keys.
@@ -77,7 +90,10 @@ impl Household {
             );
             let household = household.butler(kind, &toml).env(key, &format!("sk-test-key-of-{kind}"));
             match program {
-                Some((variable, setting)) => household.env(setting, &std::env::var(variable).expect("a program")),
+                Some((variable, setting)) => {
+                    let program = std::env::var(variable).expect("a program");
+                    household.env(setting, &program).env("PATH", &path_with_node())
+                }
                 None => household,
             }
         })
