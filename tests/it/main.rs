@@ -193,6 +193,7 @@ mod triage;
 mod two_daemons;
 mod undo;
 mod unit_file;
+mod upgrades;
 mod vcard;
 mod waiting;
 mod webhook;
