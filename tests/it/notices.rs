@@ -2,115 +2,141 @@
 
 use serde_json::{Value, json};
 
-use crate::support::tally::{TALLY, counting_model, envelope, insist};
-use crate::support::{Household, Receiver, eventually};
+use crate::support::tally::{TALLY, envelope, insist};
+use crate::support::{Daemon, Household, Receiver, eventually, model};
 
-const BUDGET: &str = "[butler]\nname = \"miser\"\nport = 40196\ndescription = \"Spends.\"\n\n[butler.runtime]\n\
-    model = \"m\"\n\n[butler.switchboard]\nadvertise = true\n";
+/// Its first session uses up its day.
+const MISER: &str = "[butler]\nname = \"miser\"\nport = 40196\ndescription = \"Spends.\"\n\n[butler.runtime]\n\
+    model = \"m\"\n\n[butler.budgets]\nday_tokens = 1\n\n[butler.switchboard]\nadvertise = true\n";
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_way_to_fail_has_its_notice_once_and_they_come_together() {
-    let model = counting_model(0).await;
-    let receiver = Receiver::start().await;
-    let household = Household::few_with_model(&model)
-        .with_tally(1)
-        .with_webhook(&receiver, "")
-        .env("BUTLERD_NOTICE_SECONDS", "3600")
-        .butler("miser", BUDGET)
-        .write("broken/butler.toml", "[butler]\nname = \"broken\"\nport = \"none\"\n");
-    let daemon = household.start().await;
-    let client = household.owner().await;
-    let shown = || async {
-        let (_, notes) = daemon.get("/api/chat/notes?wait=1").await;
-        let notes: Value = serde_json::from_str(&notes).expect("JSON");
-        notes["notes"].as_array().cloned().unwrap_or_default()
-    };
-    eventually("the first: a butler that is parked", || async {
-        let notes = shown().await;
-        match notes.as_slice() {
-            [one] if one["message"].as_str().is_some_and(|m| m.contains("broken is parked")) => Ok(()),
-            _ => Err(format!("{notes:?}")),
-        }
-    })
-    .await;
-    // A message that nobody can deal with, a delivery that is refused, a schedule that failed, and one that was missed,
-    // and a day's money that is spent.
-    let mut message = envelope("1", "t", "nobody knows this one", "interactive");
-    message["control"]["pinned_target"] = json!("tally");
-    insist(&household.data(), &message).await;
-    let refused = json!({"intent": "send", "channel": "webhook", "recipient": "door", "message": "[no]"});
-    daemon.mcp(TALLY).call("notify", refused).await;
-    client.batch_execute("SET butlerd.tenant = 'owner'").await.expect("a setting");
-    client.batch_execute(&schedule_rows()).await.expect("runs of schedules");
-    client.batch_execute(SPENT).await.expect("a session that was refused");
-    let wanted = [
-        "budget_spent",
-        "butler_parked",
-        "channel_missing",
-        "delivery_failed",
-        "message_dead",
-        "schedule_failed",
-        "schedule_missed",
-    ];
+/// What the chat shows of notices.
+async fn shown(daemon: &Daemon) -> Vec<Value> {
+    let (_, notes) = daemon.get("/api/chat/notes?wait=1").await;
+    let notes: Value = serde_json::from_str(&notes).expect("JSON");
+    notes["notes"].as_array().cloned().unwrap_or_default()
+}
+
+/// Waits until there is a notice of each of these kinds, and no other.
+async fn noticed(client: &tokio_postgres::Client, wanted: &[&str]) {
     eventually("a notice of each", || async {
         let sql = "SELECT array_agg(kind ORDER BY kind) FROM shared.notices";
         let kinds: Vec<String> = client.query_one(sql, &[]).await.map_err(|e| e.to_string())?.get(0);
         if kinds == wanted { Ok(()) } else { Err(format!("{kinds:?}")) }
     })
     .await;
-    assert_eq!(shown().await.len(), 1, "they wait for one message");
-    drop(daemon);
-    // The hour is over.
-    let daemon = Household::again(&household, "BUTLERD_NOTICE_SECONDS", "0").start().await;
-    let text = eventually("the second", || async {
-        let (_, notes) = daemon.get("/api/chat/notes?wait=1").await;
-        let notes: Value = serde_json::from_str(&notes).expect("JSON");
-        let list = notes["notes"].as_array().cloned().unwrap_or_default();
-        match list.as_slice() {
-            [_, two] => Ok(two["message"].as_str().unwrap_or_default().to_owned()),
-            _ => Err(format!("{notes}")),
+}
+
+/// Has a butler work, and looks how that ends.
+fn works(household: &Household, (butler, prompt): (&str, &str), ends: &str) {
+    let (_, out, err) = tokio::task::block_in_place(|| household.cli(&["trigger", butler, prompt, "--json"]));
+    let done: Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("no JSON: {out}{err}"));
+    assert!(done["state"] == ends || done["code"] == ends, "{done}");
+}
+
+/// Fails in each way once: a message that nobody can deal with, whose answer no channel takes; deliveries that are
+/// refused, lost on their way, and given up; a schedule without its job; a day's money, and what is asked of one who
+/// has none left.
+async fn fail(household: &Household, daemon: &Daemon) {
+    let mut message = envelope("1", "t", "nobody knows this one", "interactive");
+    message["control"]["pinned_target"] = json!(TALLY);
+    insist(&household.data(), &message).await;
+    let tally = daemon.mcp(TALLY);
+    for (recipient, message) in [("door", "[no]"), ("door", "[drop]"), ("wise", "[down]")] {
+        let send = json!({"intent": "send", "channel": "webhook", "recipient": recipient, "message": message});
+        tally.call("notify", send).await;
+    }
+    let jobless = json!({"name": "rounds", "in": "1s", "dispatch_mode": "job", "job_name": "nobodys"});
+    assert_eq!(tally.ok("schedule_create", jobless).await["status"], "created");
+    works(household, ("miser", "spend it"), "succeeded");
+    for _ in 0..2 {
+        works(household, ("miser", "spend it"), "budget");
+    }
+    works(household, (TALLY, "ask around"), "succeeded");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_way_to_fail_has_its_notice_once_and_they_come_together() {
+    let ask = json!({"call": {"tool": "ask_butler", "arguments": {"butler": "miser", "question": "What is left?"}}});
+    let model = model(json!([
+        {"when": "spend it", "steps": [{"say": "spent"}]},
+        {"when": "ask around", "steps": [ask, {"say": "asked"}]},
+    ]))
+    .await;
+    let receiver = Receiver::start().await;
+    let household = Household::few_with_model(&model)
+        .with_tally(1)
+        .with_webhook(&receiver, "")
+        .env("BUTLERD_NOTICE_SECONDS", "86400")
+        .butler("miser", MISER)
+        .write("broken/butler.toml", "[butler]\nname = \"broken\"\nport = \"none\"\n");
+    let daemon = household.start().await;
+    let client = household.owner().await;
+    eventually("the first: a butler that is parked", || async {
+        let notes = shown(&daemon).await;
+        match notes.as_slice() {
+            [one] if one["message"].as_str().is_some_and(|m| m.contains("broken is parked")) => Ok(()),
+            _ => Err(format!("{notes:?}")),
         }
     })
     .await;
-    assert!(text.starts_with("6 things need your attention"), "{text}");
+    let later = json!({"name": "later", "in": "1h", "prompt": "go", "missed": "skip"});
+    assert_eq!(daemon.mcp(TALLY).ok("schedule_create", later).await["status"], "created");
+    fail(&household, &daemon).await;
+    let mut wanted = vec![
+        "budget_spent",
+        "butler_parked",
+        "channel_missing",
+        "delivery_dead",
+        "delivery_failed",
+        "delivery_unknown",
+        "message_dead",
+        "schedule_failed",
+        "work_dead",
+    ];
+    noticed(&client, &wanted).await;
+    // Two are of their day, which began at midnight; these, too, were there before the wait above was over.
+    let sql = "SELECT kind || ' ' || (created_at - happened_at) FROM shared.notices
+               WHERE kind NOT IN ('budget_spent', 'butler_parked') AND created_at - happened_at > interval '1 minute'";
+    let late: Vec<String> = client.query(sql, &[]).await.expect("times").iter().map(|row| row.get(0)).collect();
+    assert!(late.is_empty(), "{late:?}");
+    assert_eq!(shown(&daemon).await.len(), 1, "they wait for one message");
+    drop(daemon);
+
+    // It was away for two hours, and so for the time of one schedule.
+    let household = Household::again(&household, "BUTLERD_CLOCK_OFFSET", "2h");
+    let daemon = household.start().await;
+    let client = household.owner().await;
+    wanted.insert(wanted.len() - 1, "schedule_missed");
+    noticed(&client, &wanted).await;
+    drop(daemon);
+
+    // The day is over.
+    let daemon = Household::again(&household, "BUTLERD_NOTICE_SECONDS", "0").start().await;
+    let text = eventually("the second", || async {
+        let notes = shown(&daemon).await;
+        match notes.as_slice() {
+            [_, two] => Ok(two["message"].as_str().unwrap_or_default().to_owned()),
+            _ => Err(format!("{notes:?}")),
+        }
+    })
+    .await;
+    assert!(text.starts_with("9 things need your attention"), "{text}");
     for part in [
         "came to nothing",
         "could not be delivered over webhook",
+        "over webhook arrived",
         "over telegram is not sent",
-        "the schedule rounds failed",
-        "was left out",
-        "miser",
+        "the schedule rounds failed: there is no job",
+        "the schedule later was left out",
+        "miser has used up what it may spend",
+        "miser could not do something that another asked of it",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
     let sql = "SELECT count(*), count(DISTINCT (kind, subject, happened_at)) FROM shared.notices";
     let row = household.owner().await.query_one(sql, &[]).await.expect("a count");
-    assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (7, 7), "a second start finds nothing new");
+    assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (10, 10), "a later start finds nothing new");
 }
-
-fn schedule_rows() -> String {
-    let run = |at: &str, cause: &str, state: &str, reason: &str| {
-        format!(
-            "INSERT INTO tally.schedule_runs (id, task_id, fire_at, cause, state, reason, trust, created_at, finished_at)
-             SELECT gen_random_uuid(), id, now() - interval '{at}', '{cause}', '{state}', '{reason}', 'owner', now(), now() FROM tally.scheduled_tasks
-             WHERE name = 'rounds';"
-        )
-    };
-    format!(
-        "INSERT INTO tally.scheduled_tasks (id, name, cron, prompt, dispatch_mode, timezone, source, trust, enabled)
-         VALUES (gen_random_uuid(), 'rounds', '0 4 1 1 *', 'go', 'prompt', 'UTC', 'db', 'owner', false);{}{}",
-        run("1 hour", "slot", "failed", "it broke"),
-        run("2 hours", "missed", "skipped", "butlerd was not running")
-    )
-}
-
-const SPENT: &str =
-    "INSERT INTO miser.sessions (id, request_id, trigger_source, state, context, trust, prompt, runtime,
-        error_class, error, trace_id, queued_at, completed_at)
-    VALUES (gen_random_uuid(), gen_random_uuid(), 'trigger', 'failed', '{}', 'owner', 'p', 'native', 'budget',
-            'all is spent', 't', now(), now()),
-           (gen_random_uuid(), gen_random_uuid(), 'trigger', 'failed', '{}', 'owner', 'p', 'native', 'budget',
-            'all is spent', 't', now(), now());";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_notice_that_does_not_get_through_comes_to_the_chat_and_makes_no_other() {
