@@ -1,8 +1,10 @@
-//! `kill -9` between every step of an approval and the next: one call is made, and its butler is told once.
+//! `kill -9` between every step of an approval and the next, of the daemon or of its database as well: it is taken up as
+//! soon as the next daemon is there, one call is made, and its butler is told once.
 
 use serde_json::json;
 use testkit::model::ScriptedModel;
 
+use crate::crash::kill_postgres;
 use crate::support::tally::{TALLY, died, envelope, insist, rule};
 use crate::support::{Household, eventually, model};
 
@@ -52,9 +54,12 @@ async fn killed_at(points: &[&str]) {
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
         died(&mut daemon, point).await;
+        if n.is_multiple_of(2) {
+            kill_postgres(&household);
+        }
         drop(daemon);
         drop(db);
-        let daemon = household.start().await;
+        let daemon = household.start_again(point).await;
         let db = household.owner().await;
         let id: String = eventually(&format!("{point}: it waits or was let through"), || async {
             let rows = db.query(waiting, &[&like]).await.map_err(|e| e.to_string())?;

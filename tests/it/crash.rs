@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 
+use crate::inbound_database::{server, signal};
 use crate::soak;
 use crate::support::{Daemon, FAKE, Household, eventually, model};
 
@@ -30,11 +31,12 @@ fn children(household: &Household) -> Vec<i32> {
     found
 }
 
-fn kill_postgres(household: &Household) {
+/// Kills all of the household's database, if one runs.
+pub fn kill_postgres(household: &Household) {
     let file = household.data().join("postgres/postmaster.pid");
     let text = std::fs::read_to_string(file).unwrap_or_default();
     if let Some(pid) = text.lines().next().and_then(|l| l.trim().parse::<i32>().ok()) {
-        unsafe { libc::kill(pid, libc::SIGKILL) };
+        signal(&server(pid), libc::SIGKILL);
     }
 }
 

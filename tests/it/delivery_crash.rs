@@ -1,14 +1,21 @@
-//! `kill -9` between every step of a delivery and the next: it ends all the same, and nothing arrives twice where that
-//! can't be seen.
+//! `kill -9` between every step of a delivery and the next, of the daemon or of its database as well: it is taken up as
+//! soon as the next daemon is there, ends all the same, and nothing arrives twice where that can't be seen.
 
 use serde_json::{Value, json};
 
+use crate::crash::kill_postgres;
 use crate::delivery_storm::try_notify;
 use crate::support::tally::{TALLY, died};
 use crate::support::{Household, Receiver, eventually};
 
-/// Has something sent that dies at the point, and starts again. Its row's state, and how often it arrived.
-async fn killed_at(household: &Household, receiver: &Receiver, point: &str, endpoint: &str) -> (String, usize) {
+/// Has something sent that dies at the point, with the database or without, and starts again. Its row's state, and how
+/// often it arrived.
+async fn killed_at(
+    household: &Household,
+    receiver: &Receiver,
+    (point, with_database): (&str, bool),
+    endpoint: &str,
+) -> (String, usize) {
     let message = format!("{endpoint} {point}");
     let mut daemon = Household::again(household, "BUTLERD_CRASH_POINT", point).start().await;
     let arguments = match endpoint {
@@ -18,8 +25,11 @@ async fn killed_at(household: &Household, receiver: &Receiver, point: &str, endp
     // Its answer may come before the end or not at all.
     let _ = try_notify(&household.data(), TALLY, &arguments).await;
     died(&mut daemon, point).await;
+    if with_database {
+        kill_postgres(household);
+    }
     drop(daemon);
-    let _daemon = household.start().await;
+    let _daemon = household.start_again(point).await;
     household.all_delivered(point).await;
     household.invariants(point).await;
     household.each_has_a_notice(point).await;
@@ -43,7 +53,7 @@ async fn killed_at(household: &Household, receiver: &Receiver, point: &str, endp
 async fn killed_between_any_two_steps_of_a_delivery() {
     let receiver = Receiver::start().await;
     let household = Household::few().with_tally(1).with_webhook(&receiver, "");
-    for (point, door, wise) in [
+    let points = [
         ("notify.committed", ("sent", 1), ("sent", 1)),
         ("outbox.claimed", ("sent", 1), ("sent", 1)),
         // Nothing has left, which nobody can know.
@@ -51,14 +61,16 @@ async fn killed_between_any_two_steps_of_a_delivery() {
         ("outbox.sent", ("unknown", 1), ("sent", 2)),
         ("outbox.tried", ("unknown", 1), ("sent", 2)),
         ("outbox.settled", ("sent", 1), ("sent", 1)),
-    ] {
-        for (endpoint, (state, arrived)) in [("door", door), ("wise", wise)] {
-            let found = killed_at(&household, &receiver, point, endpoint).await;
+    ];
+    for (n, (point, door, wise)) in points.into_iter().enumerate() {
+        for (m, (endpoint, (state, arrived))) in [("door", door), ("wise", wise)].into_iter().enumerate() {
+            let found = killed_at(&household, &receiver, (point, (n + m).is_multiple_of(2)), endpoint).await;
             assert_eq!(found, (state.to_owned(), arrived), "{point}, {endpoint}");
         }
     }
     for point in ["outbox.sending", "outbox.sent", "outbox.before_followed", "outbox.followed"] {
-        assert_eq!(killed_at(&household, &receiver, point, "chat").await, ("sent".to_owned(), 0), "{point}, chat");
+        let found = killed_at(&household, &receiver, (point, true), "chat").await;
+        assert_eq!(found, ("sent".to_owned(), 0), "{point}, chat");
     }
 }
 

@@ -1,7 +1,9 @@
-//! `kill -9` between every step of a message and the next: it ends all the same, and nothing is done twice.
+//! `kill -9` between every step of a message and the next, of the daemon or of its database as well: it is taken up as
+//! soon as the next daemon is there, ends all the same, and nothing is done twice.
 
 use serde_json::{Value, json};
 
+use crate::crash::kill_postgres;
 use crate::inbound_claims::STRANGE;
 use crate::support::tally::{counting_model, died, envelope, hand_in, insist, rule};
 use crate::support::{Daemon, Household, eventually, http, model};
@@ -10,15 +12,18 @@ use crate::support::{Daemon, Household, eventually, http, model};
 async fn killed_at(points: &[&str]) {
     let model = counting_model(0).await;
     let household = Household::few_with_model(&model).with_tally(1);
-    for point in points {
+    for (n, point) in points.iter().enumerate() {
         let mark = point.replace(['.', ':', '_'], "-");
         let message = envelope(&mark, &mark, &format!("count: {mark}"), "interactive");
         let dying = Household::again(&household, "BUTLERD_CRASH_POINT", point);
         let mut daemon = dying.start().await;
         let taken = hand_in(&household.data(), &http(), &message).await;
         died(&mut daemon, point).await;
+        if n.is_multiple_of(2) {
+            kill_postgres(&household);
+        }
         drop(daemon);
-        let daemon = household.start().await;
+        let daemon = household.start_again(point).await;
         if let Some((status, _, answer)) = &taken {
             assert_eq!(*status, 202, "{point}: {answer}");
             let id = answer["request_id"].as_str().expect("an id");

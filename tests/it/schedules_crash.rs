@@ -1,7 +1,9 @@
-//! `kill -9` between every step of a schedule's run and the next: it ends all the same, and nothing is done twice.
+//! `kill -9` between every step of a schedule's run and the next, of the daemon or of its database as well: it is taken
+//! up as soon as the next daemon is there, ends all the same, and nothing is done twice.
 
 use serde_json::json;
 
+use crate::crash::kill_postgres;
 use crate::support::tally::{counting_model, died};
 use crate::support::{Household, eventually};
 
@@ -9,15 +11,18 @@ use crate::support::{Household, eventually};
 async fn killed_at(points: &[&str]) {
     let model = counting_model(0).await;
     let household = Household::few_with_model(&model).with_tally(1);
-    for point in points {
+    for (n, point) in points.iter().enumerate() {
         let mark = point.replace('.', "-");
         let dying = Household::again(&household, "BUTLERD_CRASH_POINT", point);
         let mut daemon = dying.start().await;
         let schedule = json!({"name": mark, "in": "1s", "prompt": format!("count: {mark}")});
         daemon.mcp("tally").ok("schedule_create", schedule).await;
         died(&mut daemon, point).await;
+        if n.is_multiple_of(2) {
+            kill_postgres(&household);
+        }
         drop(daemon);
-        let daemon = household.start().await;
+        let daemon = household.start_again(point).await;
         let client = household.owner().await;
         let (state, reason) = eventually(&format!("{point}: the run is at its end"), || async {
             let sql =

@@ -1,12 +1,13 @@
 //! A butler whose one tool counts: what it does twice is there twice. And those who send it messages, whatever dies.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use testkit::model::ScriptedModel;
 use tokio_postgres::Client;
 
-use super::{Daemon, Household, http, model};
+use super::{Daemon, Household, eventually, http, model};
 
 /// The butler. It has the probe's tools besides its own.
 pub const TALLY: &str = "tally";
@@ -116,6 +117,42 @@ pub async fn died(daemon: &mut Daemon, round: &str) {
     }
 }
 
+/// After a start: what is in nobody's hands though it is due, or still in those of a run that was over by `$1`: its claims
+/// held 30 s.
+const LEFT_LYING: &str = "
+    SELECT string_agg(told, '; ')
+    FROM (SELECT 'message ' || request_id::text AS told, claim_id, lease_until, available_at AS due
+          FROM switchboard.message_inbox WHERE state = 'accepted' OR state = 'processing' AND claim_id IS NOT NULL
+          UNION ALL SELECT 'route ' || id::text, claim_id, lease_until, available_at FROM tally.route_inbox
+                    WHERE state IN ('accepted', 'processing')
+          UNION ALL SELECT 'run ' || id::text, claim_id, lease_until, available_at FROM tally.schedule_runs
+                    WHERE state IN ('due', 'running')
+          UNION ALL SELECT 'delivery ' || id::text, claim_id, lease_until, greatest(available_at, due_at)
+                    FROM shared.outbox WHERE state IN ('pending', 'deferred', 'sending')
+          UNION ALL SELECT 'approval ' || id::text, claim_id, lease_until, decided_at FROM shared.pending_actions
+                    WHERE status = 'approved') open
+    WHERE CASE WHEN claim_id IS NULL THEN due <= clock_timestamp()
+               ELSE lease_until < $1::timestamptz + interval '30 s' END";
+
+/// How long something may be left lying once a daemon is ready.
+const TAKEN_UP_WITHIN: Duration = Duration::from_secs(2);
+
+impl Household {
+    /// Starts after a kill, and looks that all work is taken up within two seconds of being ready: it is at its end, put
+    /// off, or in the hands of this run.
+    pub async fn start_again(&self, what: &str) -> Daemon {
+        let begun = jiff::Timestamp::now();
+        let daemon = self.start().await;
+        let (ready, client) = (Instant::now(), self.owner().await);
+        loop {
+            let row = client.query_one(LEFT_LYING, &[&begun]).await.expect("the queues");
+            let Some(left) = row.get::<_, Option<String>>(0) else { return daemon };
+            assert!(ready.elapsed() < TAKEN_UP_WITHIN, "{what}: still left lying: {left}\n{}", daemon.log());
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+}
+
 /// How often something is done: as the variable says, for those who have the time, else this often.
 pub fn times(variable: &str, usual: u64) -> u64 {
     std::env::var(variable).ok().and_then(|times| times.parse().ok()).unwrap_or(usual)
@@ -130,7 +167,7 @@ impl Household {
                           (SELECT count(*) FROM shared.outbox WHERE settled_at IS NULL)";
         let mut seen = (-1, -1, -1);
         loop {
-            seen = super::eventually("it goes on", || async {
+            seen = eventually("it goes on", || async {
                 let row = client.query_one(sql, &[]).await.map_err(|e| e.to_string())?;
                 let now: (i64, i64, i64) = (row.get(0), row.get(1), row.get(2));
                 if now != seen { Ok(now) } else { Err(format!("{now:?} of {messages}")) }
