@@ -1,30 +1,30 @@
 //! Named crash points: where a test lets the process die as if by `kill -9`.
 //!
-//! `BUTLERD_CRASH_POINT=name` dies at the first passage, `name:3` at the third. Beside them stand points where a test
-//! lets the process panic, or go wrong in a way that the point knows. Builds without debug assertions
-//! (a release) contain none of this.
+//! `BUTLERD_CRASH_POINT=name` dies at the first passage, `name:3` at the third. `BUTLERD_STOP_POINT` stands still there
+//! until it gets SIGCONT, so that a test can do to the world around it what it wants at that moment. Beside them stand
+//! points where a test lets the process panic, or go wrong in a way that the point knows. Builds without debug
+//! assertions (a release) contain none of this.
 
-/// Passes the crash point `name`; dies there if the environment says so.
+/// Passes the crash point `name`; dies or stands still there if the environment says so.
 #[cfg(debug_assertions)]
 pub fn point(name: &str) {
     use std::sync::OnceLock;
     use std::sync::atomic::{AtomicU64, Ordering};
-    static WANTED: OnceLock<Option<(String, u64)>> = OnceLock::new();
+    static WANTED: OnceLock<Option<(String, u64, i32)>> = OnceLock::new();
     static PASSED: AtomicU64 = AtomicU64::new(0);
     let wanted = WANTED.get_or_init(|| {
-        let text = std::env::var("BUTLERD_CRASH_POINT").ok()?;
-        Some(match text.split_once(':') {
-            Some((name, nth)) => (name.to_owned(), nth.parse().unwrap_or(1)),
-            None => (text, 1),
-        })
+        let said = |variable: &str, signal: i32| Some((std::env::var(variable).ok()?, signal));
+        let crash = said("BUTLERD_CRASH_POINT", libc::SIGKILL);
+        let (text, signal) = crash.or_else(|| said("BUTLERD_STOP_POINT", libc::SIGSTOP))?;
+        let (name, nth) = text.split_once(':').unwrap_or((&text, "1"));
+        Some((name.to_owned(), nth.parse().unwrap_or(1), signal))
     });
-    if let Some((wanted, nth)) = wanted
+    if let Some((wanted, nth, signal)) = wanted
         && wanted == name
         && PASSED.fetch_add(1, Ordering::SeqCst) + 1 == *nth
     {
-        // SIGKILL to oneself: no destructor, no flush, no exit handler runs.
-        unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
-        std::thread::park();
+        // To this very thread, which goes no further: no destructor, no flush, no exit handler runs.
+        unsafe { libc::raise(*signal) };
     }
 }
 

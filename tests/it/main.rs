@@ -84,6 +84,7 @@ mod dashboard_strings;
 mod dashboard_talk;
 mod dashboard_walk;
 mod dashboard_week;
+mod database_killed;
 mod day_of_messages;
 mod days;
 mod defanged;

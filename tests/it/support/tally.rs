@@ -117,6 +117,24 @@ pub async fn died(daemon: &mut Daemon, round: &str) {
     }
 }
 
+/// Waits until the daemon stands still at its stop point, with all its threads.
+pub async fn stands_still(daemon: &Daemon, point: &str) {
+    let threads = format!("/proc/{}/task", daemon.pid());
+    eventually(&format!("{point} is passed"), || {
+        let threads = std::fs::read_dir(&threads).into_iter().flatten().flatten();
+        let states: Vec<String> = threads
+            .filter_map(|thread| {
+                let stat = std::fs::read_to_string(thread.path().join("stat")).ok()?;
+                // The name may hold blanks and parentheses; behind its last one the fields are plain.
+                Some(stat.rsplit_once(')')?.1.split_whitespace().next()?.to_owned())
+            })
+            .collect();
+        let still = !states.is_empty() && states.iter().all(|state| state == "T");
+        std::future::ready(if still { Ok(()) } else { Err(format!("its threads are {states:?}")) })
+    })
+    .await;
+}
+
 /// After a start: what is in nobody's hands though it is due, or still in those of a run that was over by `$1`: its claims
 /// held 30 s.
 const LEFT_LYING: &str = "
