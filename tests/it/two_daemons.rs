@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use access::credentials::MasterKey;
 use serde_json::{Value, json};
-use store::cluster::Cluster;
+use store::cluster::{Cluster, ClusterState};
 use supervisor::owner_login;
 use testkit::model::ScriptedModel;
 use tokio_postgres::Client;
@@ -145,6 +145,12 @@ async fn each_beat_once(client: &Client) {
     assert_eq!(client.query(twice, &[]).await.expect("the runs").len(), 0);
 }
 
+async fn no_run_has_counted_twice(client: &Client) {
+    let counted = "SELECT count(*) FROM tally.tool_calls c JOIN tally.sessions s ON s.id = c.session_id
+                   WHERE c.tool = 'tally_add' AND c.outcome = 'ok' GROUP BY s.run_id HAVING s.run_id IS NOT NULL AND count(*) > 1";
+    assert_eq!(client.query(counted, &[]).await.expect("the calls").len(), 0, "a run has counted twice");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_due_time_is_dispatched_by_one_of_two_daemons() {
     let (shared, model, receiver) = (Shared::start().await, counting().await, Receiver::start().await);
@@ -259,9 +265,7 @@ async fn what_a_killed_daemon_left_is_ended_by_the_other() {
         if now > done + held { Ok(()) } else { Err(format!("{now}")) }
     })
     .await;
-    let counted = "SELECT count(*) FROM tally.tool_calls c JOIN tally.sessions s ON s.id = c.session_id
-                   WHERE c.tool = 'tally_add' AND c.outcome = 'ok' GROUP BY s.run_id HAVING s.run_id IS NOT NULL AND count(*) > 1";
-    assert_eq!(client.query(counted, &[]).await.expect("the calls").len(), 0, "a run has counted twice");
+    no_run_has_counted_twice(&client).await;
     let away = two.log().matches("a daemon on this database is gone").count();
     assert_eq!(away, 1, "{}", two.log());
     drop(two);
@@ -423,6 +427,111 @@ async fn what_a_dead_daemon_held_is_taken_up_by_itself_as_it_is_back() {
     all_ended_once(&client).await;
     drop((one, again, client));
     shared.cluster.stop(Duration::from_secs(20)).await;
+}
+
+/// Has something sent by the daemon's webhook; nobody waits for the answer.
+fn send(daemon: &Daemon, to: &str, message: &str) {
+    let said = json!({"intent": "send", "channel": "webhook", "recipient": to, "message": message});
+    let mcp = daemon.mcp("general");
+    tokio::spawn(async move { mcp.try_call("notify", said).await });
+}
+
+/// Waits until the statement's lines are these, in any order.
+async fn comes_to(client: &Client, what: &str, sql: &str, expected: &[&str]) {
+    eventually(what, || async {
+        let rows = client.query(sql, &[]).await.map_err(|e| e.to_string())?;
+        let mut lines: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+        lines.sort();
+        if lines == expected { Ok(()) } else { Err(format!("{lines:?}")) }
+    })
+    .await;
+}
+
+/// Kills the database that is neither's, and waits until it is there again.
+async fn kill_database(cluster: &Cluster) {
+    let mut state = cluster.state();
+    drop(state.borrow_and_update());
+    let server = cluster.pid().expect("a server runs");
+    unsafe { libc::kill(server, libc::SIGKILL) };
+    state.changed().await.expect("its supervisor sees it");
+    let up = state.wait_for(|state| *state == ClusterState::Up).await;
+    up.expect("its supervisor starts it again");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_two_daemons_held_that_were_killed_with_their_database_comes_to_its_end_once() {
+    let (shared, model, receiver) = (Shared::start().await, counting().await, Receiver::start().await);
+    let (left, right) = (shared.household(&model, &receiver), shared.household(&model, &receiver));
+    let (mut one, mut two) = (left.start().await, right.start().await);
+    let client = shared.client().await;
+    beats(&client, 2).await;
+    let stays = [begin(&one, "tally", "stay: here"), begin(&two, "tally", "stay: there")];
+    for prompt in ["stay: here", "stay: there"] {
+        running(&client, prompt).await;
+    }
+    for (daemon, mark) in [(&one, "k0"), (&two, "k1"), (&one, "k2")] {
+        assert_eq!(begin(daemon, "general", &format!("keep {mark}")).await.expect("an end")["success"], true);
+    }
+    // The first of each lane is on its way until the end; what follows it to the door waits.
+    send(&one, "door", "[stall] door");
+    send(&two, "wise", "[stall] wise");
+    eventually("both are on their way", || async {
+        let arrived = ["[stall] door", "[stall] wise"].map(|message| receiver.of(message).len());
+        if arrived == [1, 1] { Ok(()) } else { Err(format!("{arrived:?}")) }
+    })
+    .await;
+    for (daemon, message) in [(&one, "m0"), (&two, "m1"), (&one, "m2"), (&two, "m3")] {
+        send(daemon, "door", message);
+    }
+    let sent = "SELECT message || ' ' || state FROM shared.outbox WHERE channel = 'webhook'";
+    let on_their_way =
+        ["[stall] door sending", "[stall] wise sending", "m0 pending", "m1 pending", "m2 pending", "m3 pending"];
+    comes_to(&client, "all are posted", sent, &on_their_way).await;
+    // Some are made by now, one may be under way, and some may wait.
+    let asked = "SELECT id::text FROM shared.pending_actions WHERE status = 'pending'";
+    for row in client.query(asked, &[]).await.expect("those that wait") {
+        let (code, out, err) = tokio::task::block_in_place(|| left.cli(&["approvals", "approve", row.get(0)]));
+        assert_eq!(code, 0, "{out}{err}");
+    }
+    let killed = jiff::Timestamp::now();
+    one.signal(libc::SIGKILL);
+    two.signal(libc::SIGKILL);
+    kill_database(&shared.cluster).await;
+    one.kill();
+    two.kill();
+    stays.iter().for_each(|stay| stay.abort());
+    drop(client);
+    let (one, two) = (left.start().await, right.start().await);
+    let client = shared.client().await;
+    let sessions = "SELECT prompt || ' ' || state FROM tally.sessions WHERE prompt LIKE 'stay: %'";
+    comes_to(&client, "the sessions", sessions, &["stay: here interrupted", "stay: there interrupted"]).await;
+    let over = ["[stall] door unknown", "[stall] wise sent", "m0 sent", "m1 sent", "m2 sent", "m3 sent"];
+    comes_to(&client, "all deliveries are at their end", sent, &over).await;
+    for message in ["[stall] door", "m0", "m1", "m2", "m3"] {
+        assert_eq!(receiver.of(message).len(), 1, "{message}");
+    }
+    // It knows a repetition, by the one key.
+    let keys = receiver.of("[stall] wise").into_iter().map(|hook| hook.headers["idempotency-key"].clone());
+    let keys: Vec<String> = keys.collect();
+    assert!(keys.len() == 2 && keys[0] == keys[1], "{keys:?}");
+    let actions = "SELECT status || ' ' || (handed_back_at IS NOT NULL)::text FROM shared.pending_actions";
+    comes_to(&client, "all calls are made and told", actions, &["executed true"; 3]).await;
+    let calls = "SELECT count(*) FROM general.tool_calls WHERE tool = 'state_set' AND outcome = 'ok'
+                   AND caller LIKE 'approval %'";
+    assert_eq!(number(&client, calls).await, 3, "each approved call is made once");
+    eventually("the runs of before are at their end", || async {
+        let sql = "SELECT count(*) FROM tally.schedule_runs WHERE state IN ('due', 'running') AND fire_at <= $1";
+        match client.query_one(sql, &[&killed]).await.map_err(|e| e.to_string())?.get::<_, i64>(0) {
+            0 => Ok(()),
+            open => Err(format!("{open} are open")),
+        }
+    })
+    .await;
+    no_run_has_counted_twice(&client).await;
+    let twice = "SELECT count(*) FROM tally.schedule_runs GROUP BY task_id, fire_at HAVING count(*) > 1";
+    assert_eq!(client.query(twice, &[]).await.expect("the runs").len(), 0);
+    drop((one, two, client));
+    shared.cluster.stop(std::time::Duration::from_secs(20)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
