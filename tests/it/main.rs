@@ -49,6 +49,7 @@ mod chat_runtimes;
 mod chat_stream;
 mod chat_terminal;
 mod child_users;
+mod claims;
 mod classify;
 mod claude_code;
 mod clients;

@@ -6,7 +6,7 @@ use tokio_postgres::Client;
 use uuid::Uuid;
 
 use crate::support::memory::{put, remembering, run, said};
-use crate::support::tally::{TALLY, died};
+use crate::support::tally::{TALLY, died, stands_still};
 use crate::support::{Household, eventually, model};
 
 async fn validity(client: &Client, id: Uuid) -> String {
@@ -245,6 +245,34 @@ async fn killed_while_it_consolidates_it_does_all_of_it_once() {
     for point in ["memory.claimed", "memory.thought", "memory.before_settle"] {
         killed_at(point).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_another_node_took_over_while_a_session_thought_is_not_written() {
+    let tea = fact("owner", "favourite_tea", "The owner likes chamomile tea best in the evening");
+    let model = learning_model(&[("chamomile", json!({"new_facts": [tea], "new_rules": []}))]).await;
+    let household = remembering(Household::with_model(&model), "");
+    let daemon = Household::again(&household, "BUTLERD_STOP_POINT", "memory.thought").start().await;
+    let client = household.owner().await;
+    let id = episode(&client, "owner", "Asked: I like chamomile.").await;
+    let same = Household::again(&household, "LC_ALL", "C");
+    let ran = tokio::task::spawn_blocking(move || run(&same, "memory-consolidation"));
+    stands_still(&daemon, "memory.thought").await;
+    let sql = "UPDATE tally.memory_episodes SET claim_id = gen_random_uuid(), claimed_by = 'another:node',
+                      lease_until = clock_timestamp() + interval '1 hour' WHERE id = $1 AND claim_id IS NOT NULL";
+    assert_eq!(client.execute(sql, &[&id]).await.expect("an update"), 1);
+    daemon.signal(libc::SIGCONT);
+    let ran = ran.await.expect("its end");
+    assert!(said(&ran).starts_with("1 session over 0 episodes: 0 new facts,"), "{ran}");
+    assert_eq!(standing(&client, id).await, ("pending".to_owned(), 0, true));
+    assert_eq!(count(&client, "memory_facts").await, 0);
+    // The other node is gone, and its lease is over.
+    let sql = "UPDATE tally.memory_episodes SET lease_until = clock_timestamp() - interval '1 s' WHERE id = $1";
+    client.execute(sql, &[&id]).await.expect("an update");
+    let again = tokio::task::block_in_place(|| run(&household, "memory-consolidation"));
+    assert!(said(&again).starts_with("1 session over 1 episode: 1 new fact,"), "{again}");
+    assert_eq!(standing(&client, id).await, ("consolidated".to_owned(), 0, false));
+    assert_eq!(count(&client, "memory_facts").await, 1);
 }
 
 /// A claim passes over locked rows, and the next run may be a day away.
