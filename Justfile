@@ -116,7 +116,7 @@ soak:
     FLOOD_SECONDS=${FLOOD_SECONDS:-480} cargo test --release --test it -- floods --nocapture --test-threads 1
     BUTLERD_TEST_CASES=${BUTLERD_TEST_CASES:-300} BUTLERD_TEST_PROGRAMS=${BUTLERD_TEST_PROGRAMS:-10000} cargo test --test it -- ratchet injections lattice --nocapture
     CHANNEL_ROUNDS=${CHANNEL_ROUNDS:-30} CHANNEL_MESSAGES=${CHANNEL_MESSAGES:-500} HOSTILE_LETTERS=${HOSTILE_LETTERS:-10000} cargo test --test it -- under_a_load hostile_letters --nocapture --test-threads 1
-    RECOVERY_LEASE=${RECOVERY_LEASE:-30} cargo test --test it as_its_leases_end -- --nocapture
+    RECOVERY_LEASE=${RECOVERY_LEASE:-30} RECOVERY_SLACK=5 RECOVERY_WITHIN=2 cargo test --test it dead_daemons:: -- --nocapture --test-threads=1
     COUNCIL_QUESTIONS=${COUNCIL_QUESTIONS:-100} cargo test --test it judges_never_see_a_name -- --nocapture
     BENCH_ONLY=soak cargo bench --bench house
 

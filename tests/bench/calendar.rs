@@ -5,7 +5,7 @@ mod server;
 
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::daemon::Daemon;
 use crate::household::{Household, MODEL};

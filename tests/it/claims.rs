@@ -115,26 +115,29 @@ async fn an_approved_call_whose_claim_is_lost_is_not_settled() {
     let daemon = start(&household, "approval").await;
     let client = household.owner().await;
     rule(&client, "count", TALLY).await;
-    // Has one wait, and approves it: the command's answer may come once the daemon goes on.
-    let approved = async |mark: &str| {
+    // Has one wait; its id.
+    let waiting = async |mark: &str| {
         insist(&household.data(), &envelope(mark, "4711", &format!("count: {mark}"), "default")).await;
-        let id: String = eventually("it waits", || async {
+        eventually("it waits", || async {
             let sql = "SELECT id::text FROM shared.pending_actions WHERE status = 'pending'";
             let row = client.query_opt(sql, &[]).await.map_err(|e| e.to_string())?;
-            row.map(|row| row.get(0)).ok_or_else(|| "not yet".to_owned())
+            row.map(|row| row.get::<_, String>(0)).ok_or_else(|| "not yet".to_owned())
         })
-        .await;
+        .await
+    };
+    // The command's answer may come once the daemon goes on.
+    let approved = |id: String| {
         let household = Household::again(&household, "X", "x");
         tokio::task::spawn_blocking(move || household.cli(&["approvals", "approve", &id]))
     };
-    let stale = approved("stale").await;
+    let stale = approved(waiting("stale").await);
     let taken = taken_away(&household, &daemon, "approval", "shared.pending_actions").await;
     let (code, out, err) = stale.await.expect("the command's end");
     assert_eq!(code, 0, "{out}{err}");
     assert_eq!(household.counted("stale").await, 1, "it was made");
     other_is_gone(&taken, "shared.pending_actions").await;
     // Another one wakes the worker.
-    let (code, out, err) = approved("another").await.await.expect("the command's end");
+    let (code, out, err) = approved(waiting("another").await).await.expect("the command's end");
     assert_eq!(code, 0, "{out}{err}");
     eventually("both were made and told", || async {
         let sql = "SELECT a.status, a.handed_back_at IS NOT NULL,

@@ -88,6 +88,7 @@ mod dashboard_week;
 mod database_killed;
 mod day_of_messages;
 mod days;
+mod dead_daemons;
 mod defanged;
 mod deliveries;
 mod delivery_crash;
