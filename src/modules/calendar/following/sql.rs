@@ -1,5 +1,7 @@
 //! The statements on how calendars follow their provider. All as the house: nobody is shown what they read.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use serde_json::Value;
 use tokio_postgres::Row;
@@ -226,23 +228,24 @@ pub(super) struct Beside {
     pub instances: Value,
 }
 
-/// Writes items, all by one statement. Those that have another revision by now, of which nothing was done.
+/// Writes items, all by one statement. Those that have another revision by now, of which nothing was done; so has the second
+/// of two that are the same item.
 pub(super) async fn take(
     tx: &mut Tx<'_>,
     source: Uuid,
     items: &[(&Item, Beside)],
 ) -> Result<Vec<Uuid>, tokio_postgres::Error> {
+    let mut ids = BTreeSet::new();
+    let (items, again): (Vec<_>, Vec<_>) = items.iter().partition(|(item, _)| ids.insert(item.id));
+    let mut refused: Vec<Uuid> = again.iter().map(|(item, _)| item.id).collect();
     if items.is_empty() {
-        return Ok(Vec::new());
+        return Ok(refused);
     }
-    let sql = "SELECT i.id, shared.calendar_take(i.id, $1, i.seen, i.uid, i.href, i.etag, i.base, i.ours, i.sent, i.reread,
-                      i.trust, i.repeats, i.since, i.until, i.instances) AS taken
-               FROM unnest($2::uuid[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::bytea[], $8::bytea[], $9::bytea[],
-                           $10::boolean[], $11::text[], $12::boolean[], $13::timestamptz[], $14::timestamptz[], $15::jsonb[])
-                    AS i (id, seen, uid, href, etag, base, ours, sent, reread, trust, repeats, since, until, instances)";
-    fn column<'i, T>(items: &'i [(&'i Item, Beside)], of: impl Fn(&'i Item, &'i Beside) -> T) -> Vec<T> {
+    let sql = "SELECT shared.calendar_take($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)";
+    fn column<'i, T>(items: &[&'i (&'i Item, Beside)], of: impl Fn(&'i Item, &'i Beside) -> T) -> Vec<T> {
         items.iter().map(|(item, beside)| of(item, beside)).collect()
     }
+    let items = &items;
     let params: store::Params<'_> = &[
         &source,
         &column(items, |item, _| item.id),
@@ -260,8 +263,8 @@ pub(super) async fn take(
         &column(items, |_, beside| beside.window.1),
         &column(items, |_, beside| &beside.instances),
     ];
-    let rows = tx.query(sql, params).await?;
-    Ok(rows.iter().filter(|row| !row.get::<_, bool>("taken")).map(|row| row.get("id")).collect())
+    refused.extend(tx.query(sql, params).await?.iter().map(|row| row.get::<_, Uuid>(0)));
+    Ok(refused)
 }
 
 /// `false`: the item has another revision by now, and nothing was done.
