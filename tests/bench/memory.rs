@@ -77,8 +77,9 @@ impl Caller {
         let answer =
             answer.header("accept", "application/json, text/event-stream").header("mcp-protocol-version", "2025-06-18");
         let begun = Instant::now();
-        let text = answer.send().await?.text().await?;
+        let bytes = answer.send().await?.bytes().await?;
         let ms = begun.elapsed().as_secs_f64() * 1e3;
+        let text = String::from_utf8_lossy(&bytes);
         let answer: Value = serde_json::from_str(&text).map_err(|e| format!("{tool}: {e}: {text}"))?;
         let content = answer["result"]["content"][0]["text"].as_str().ok_or_else(|| format!("{tool}: {text}"))?;
         Ok((ms, serde_json::from_str(content)?))
