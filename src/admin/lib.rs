@@ -135,7 +135,7 @@ pub use schedule_week::{CalendarPage, CalendarRow};
 pub use schedules::{OpenRun, OpenRunPage, RunRow, ScheduleDetail, SchedulePage, ScheduleRan, ScheduleRow};
 pub use sealed::Sealed;
 pub use secrets::SecretName;
-pub use server::{MakeSite, Site, SiteParts, serve};
+pub use server::{MakeSite, Site, SiteParts};
 pub use services::DbLogin;
 pub use session_pages::SessionsBefore;
 pub use timeline::{Timeline, TracedRun, TracedSession};
@@ -146,16 +146,11 @@ pub use visitor::Visitor;
 pub use work::{Started, ToolAnswer, ToolInfo};
 
 /// Starts the admin server as a task: what the supervisor is handed for it.
-pub fn spawn(supervisor: supervisor::Supervisor, door: supervisor::AdminDoor) -> tokio::task::JoinHandle<()> {
-    spawn_with(supervisor, door, &[])
+pub fn spawn(door: supervisor::AdminDoor) -> tokio::task::JoinHandle<()> {
+    spawn_with(door, &[])
 }
 
 /// The same, with sites beside the calls.
-pub fn spawn_with(
-    supervisor: supervisor::Supervisor,
-    door: supervisor::AdminDoor,
-    sites: &'static [MakeSite],
-) -> tokio::task::JoinHandle<()> {
-    let serving = serve(supervisor, door.listener, door.edge, door.stop, sites);
-    base::task::spawn(base::task::Kind::Actor, "admin", serving)
+pub fn spawn_with(door: supervisor::AdminDoor, sites: &'static [MakeSite]) -> tokio::task::JoinHandle<()> {
+    base::task::spawn(base::task::Kind::Actor, "admin", server::serve(door, sites))
 }

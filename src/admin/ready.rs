@@ -37,6 +37,11 @@ pub(super) fn readiness(status: &HouseholdStatus) -> (StatusCode, Value) {
     (code, json!({"ready": status.ready, "reasons": reasons, "database": database, "butlers": butlers}))
 }
 
+/// The same of a household that does not stand yet: what is being done.
+pub(super) fn starting(doing: &str) -> Value {
+    json!({"ready": false, "reasons": ["starting"], "doing": doing, "butlers": {}})
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,30 +5,29 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use http::header::{
-    ALLOW, AUTHORIZATION, CONTENT_SECURITY_POLICY, HeaderValue, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
-};
+use http::header::{AUTHORIZATION, CONTENT_SECURITY_POLICY, HeaderValue, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use jsonrpsee::server::{
     BatchRequestConfig, Methods, PingConfig, Server, ServerConfig, StopHandle, TowerServiceBuilder, stop_channel,
 };
-use serde_json::{Value, json};
+use serde_json::json;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tower::Service;
 
 use super::failure::Failure;
-use super::inbound::Inbound;
+use super::inbound::{Inbound, said};
 use super::methods;
 use super::module_routes;
-use super::ready::readiness;
+use super::ready::{readiness, starting};
 use super::rpc::Rpc;
 use super::visitor::Visitor;
 use access::{Edge, Grant, Holder, Refusal};
-use mcp::{BODY_TIMEOUT, Body, Listener, accept_loop, json_body, prove, refusal_response, text_body, whole_body};
+use mcp::{BODY_TIMEOUT, Body, accept_loop, json_body, prove, refusal_response, text_body, whole_body};
 use modules::{Found, RouteProof};
-use supervisor::Supervisor;
+use supervisor::{AdminDoor, Supervisor};
 
 /// Calls and WebSockets that are open at once.
 const MAX_CALLS: u32 = 100;
@@ -81,43 +80,61 @@ struct AdminPort {
     closing: CancellationToken,
 }
 
-/// Answers on the admin port until `stop`; then no more connections, requests under way are finished, WebSockets
-/// closed. Done when all of them are gone.
-pub async fn serve(
-    supervisor: Supervisor,
-    listener: Listener,
+/// The port from its first moment on: one loop accepts for the household that starts and for the one that stands, so
+/// that no connection falls between the two.
+#[derive(Clone)]
+struct FirstPort {
     edge: Edge,
-    stop: CancellationToken,
-    sites: &[MakeSite],
-) {
-    let (rpc_stop, rpc) = stop_channel();
-    let calls = Rpc::new(supervisor.clone());
-    let methods = match methods::all(&calls) {
-        Ok(methods) => methods,
-        Err(e) => return tracing::error!(error = %e, "an admin method is declared twice"),
-    };
-    let parts =
-        || SiteParts { calls: calls.clone(), edge: edge.clone(), closing: stop.clone(), port: listener.addr().port() };
-    let port = AdminPort {
-        sites: sites.iter().map(|make| make(parts())).collect(),
-        methods,
-        supervisor,
-        builder: Server::builder().set_config(settings(&edge)).to_service_builder(),
-        edge,
-        stop: rpc_stop,
-        closing: stop.clone(),
-    };
-    tracing::info!(addr = %listener.addr(), "admin port open");
-    let ended = stop.clone();
-    let loop_port = port.clone();
-    let serving = accept_loop(listener, stop, move |request| loop_port.clone().answer(request));
-    let closing = async {
-        ended.cancelled().await;
+    doing: watch::Receiver<&'static str>,
+    opened: watch::Receiver<Option<AdminPort>>,
+}
+
+impl FirstPort {
+    /// What probes ask is answered at once; all else waits until the household stands.
+    async fn answer(mut self, request: Request<Incoming>) -> Response<Body> {
+        let route = Route::of(request.uri().path());
+        if self.opened.borrow().is_none() && matches!(route, Route::Health | Route::Ready) {
+            return match self.edge.check(request.uri(), request.headers()) {
+                Ok(()) if route == Route::Health => json_body(StatusCode::OK, &json!({"status": "ok"})),
+                Ok(()) => json_body(StatusCode::SERVICE_UNAVAILABLE, &starting(&self.doing.borrow())),
+                Err(refusal) => refusal_response(&refusal),
+            };
+        }
+        let opened = self.opened.wait_for(Option::is_some).await.ok().and_then(|port| port.clone());
+        match opened {
+            Some(port) => port.answer(request).await,
+            None => refusal_response(&NOT_STARTED),
+        }
+    }
+}
+
+/// Answers on the admin port until the door's `stop`; then no more connections, requests under way are finished,
+/// WebSockets closed. Done when all of them are gone.
+pub(super) async fn serve(door: AdminDoor, sites: &[MakeSite]) {
+    let AdminDoor { listener, edge, stop, doing, supervisor } = door;
+    let addr = listener.addr();
+    tracing::info!(%addr, "admin port open");
+    let (open, opened) = watch::channel(None);
+    let first = FirstPort { edge: edge.clone(), doing, opened };
+    let serving = accept_loop(listener, stop.clone(), move |request| first.clone().answer(request));
+    let opening = async move {
+        let supervisor = supervisor.await.ok()?;
+        let (rpc_stop, rpc) = stop_channel();
+        let calls = Rpc::new(supervisor.clone());
+        let methods = methods::all(&calls);
+        let methods = methods.inspect_err(|e| tracing::error!(error = %e, "an admin method is declared twice")).ok()?;
+        let parts = || SiteParts { calls: calls.clone(), edge: edge.clone(), closing: stop.clone(), port: addr.port() };
+        let sites = sites.iter().map(|make| make(parts())).collect();
+        let builder = Server::builder().set_config(settings(&edge)).to_service_builder();
+        let closing = stop.clone();
+        open.send_replace(Some(AdminPort { sites, supervisor, edge, methods, builder, stop: rpc_stop, closing }));
+        stop.cancelled().await;
         // An error means that it was stopped before.
         let _ = rpc.stop();
+        Some(rpc)
     };
-    tokio::join!(serving, closing);
-    drop(port);
+    let ((), rpc) = tokio::join!(serving, opening);
+    let Some(rpc) = rpc else { return };
     if tokio::time::timeout(LAST_WORDS, rpc.stopped()).await.is_err() {
         tracing::debug!("a WebSocket did not close in time");
     }
@@ -185,7 +202,7 @@ impl AdminPort {
         }
         let looks = [Route::Health, Route::Ready, Route::Metrics].contains(&route);
         if looks && ![Method::GET, Method::HEAD].contains(request.method()) {
-            return only_get();
+            return module_routes::only(&[Method::GET, Method::HEAD]);
         }
         match route {
             Route::Health => json_body(StatusCode::OK, &json!({"status": "ok"})),
@@ -198,7 +215,7 @@ impl AdminPort {
             Route::Api | Route::Hooks => self.api(request).await,
             Route::Unknown => {
                 let paths = "This path does not exist; there are /healthz, /readyz, /metrics, /rpc, /api and /hooks.";
-                nothing_to_see(json_body(StatusCode::NOT_FOUND, &problem("not_found", paths)))
+                nothing_to_see(said(StatusCode::NOT_FOUND, "not_found", paths))
             }
         }
     }
@@ -239,12 +256,14 @@ impl AdminPort {
             Ok(response) => whole(response).await,
             Err(e) => {
                 let failure = Failure::internal("The call", &e);
-                json_body(StatusCode::INTERNAL_SERVER_ERROR, &problem(&failure.code, &failure.message))
+                said(StatusCode::INTERNAL_SERVER_ERROR, &failure.code, &failure.message)
             }
         }
     }
 }
 
+const NOT_STARTED: Refusal =
+    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", "The household did not start; its log says why.");
 const SESSION_TOKEN: Refusal =
     Refusal::new(StatusCode::FORBIDDEN, "forbidden", "A session's token opens its butler's own port only.");
 
@@ -270,17 +289,6 @@ fn nothing_to_see(mut response: Response<Body>) -> Response<Body> {
     response
 }
 
-fn problem(code: &str, sentence: &str) -> Value {
-    json!({"status": "error", "error": sentence, "code": code})
-}
-
-fn only_get() -> Response<Body> {
-    let mut response =
-        json_body(StatusCode::METHOD_NOT_ALLOWED, &problem("method_not_allowed", "Only GET is answered here."));
-    response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
-    response
-}
-
 /// The answer with a body that can't fail. Answers are whole in memory anyway; an upgrade's is empty.
 async fn whole(response: Response<jsonrpsee::server::HttpBody>) -> Response<Body> {
     let (parts, body) = response.into_parts();
@@ -288,7 +296,7 @@ async fn whole(response: Response<jsonrpsee::server::HttpBody>) -> Response<Body
         Ok(collected) => Response::from_parts(parts, Full::<Bytes>::new(collected.to_bytes()).boxed_unsync()),
         Err(e) => {
             let failure = Failure::internal("The answer", &e);
-            json_body(StatusCode::INTERNAL_SERVER_ERROR, &problem(&failure.code, &failure.message))
+            said(StatusCode::INTERNAL_SERVER_ERROR, &failure.code, &failure.message)
         }
     }
 }

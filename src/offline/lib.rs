@@ -11,8 +11,8 @@ pub mod setup;
 mod sql;
 
 /// Starts the admin server with all that answers on its port: what the supervisor is handed for it.
-pub fn admin_port(supervisor: supervisor::Supervisor, door: supervisor::AdminDoor) -> tokio::task::JoinHandle<()> {
-    admin::spawn_with(supervisor, door, &[dashboard::SITE, api::SITE])
+pub fn admin_port(door: supervisor::AdminDoor) -> tokio::task::JoinHandle<()> {
+    admin::spawn_with(door, &[dashboard::SITE, api::SITE])
 }
 
 /// The admin address of households that exist for a moment: whatever the settings say, it is a free one.

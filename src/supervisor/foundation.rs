@@ -74,7 +74,6 @@ pub(super) struct Foundation {
     pub kind: DatabaseKind,
     pub db: Arc<Database>,
     pub credentials: Credentials,
-    pub book: TokenBook,
     pub operators: OperatorTokens,
 }
 
@@ -154,12 +153,13 @@ fn needed_by(butlers: usize) -> u32 {
     u32::try_from(butlers).unwrap_or(u32::MAX).saturating_mul(3).saturating_add(20)
 }
 
-/// Lays the ground. `stage` is told in a few words what happens, for systemd and the log.
+/// Lays the ground. `book` learns the operators' tokens, `stage` is told in a few words what happens.
 pub(super) async fn lay(
     config: &Config,
     butlers: usize,
     clock: &Clock,
-    stage: &(dyn Fn(&str) + Sync),
+    book: &TokenBook,
+    stage: &(dyn Fn(&'static str) + Sync),
 ) -> Result<Foundation, FoundationError> {
     let data_dir = &config.daemon.data_dir;
     directories(data_dir, nix::unistd::geteuid().is_root())?;
@@ -209,9 +209,8 @@ pub(super) async fn lay(
         (Err(e), DatabaseKind::Embedded(_)) => return Err(e.into()),
     };
     let credentials = Credentials::new(db.clone(), master_key.bytes());
-    let book = TokenBook::new(clock.clone());
     let operators = OperatorTokens::load(db.clone(), book.clone()).await?;
-    Ok(Foundation { cluster, kind, db, credentials, book, operators })
+    Ok(Foundation { cluster, kind, db, credentials, operators })
 }
 
 /// Does something with the household's secrets where no daemon runs: lays the ground, and takes it up again.
@@ -219,7 +218,8 @@ pub async fn on_ground<W, T>(config: &Config, clock: &Clock, work: W) -> Result<
 where
     W: AsyncFnOnce(Credentials) -> T,
 {
-    let Foundation { cluster, db, credentials, .. } = lay(config, 0, clock, &|_| {}).await?;
+    let Foundation { cluster, db, credentials, .. } =
+        lay(config, 0, clock, &TokenBook::new(clock.clone()), &|_| {}).await?;
     let done = work(credentials).await;
     db.close().await;
     if let Some(cluster) = cluster {

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::foundation::{FoundationError, lay};
+use access::TokenBook;
 use base::{ButlerName, Clock, Scratch, TenantId};
 use butler::core_chains;
 use config::{ButlerConfig, Config, Mistake};
@@ -34,7 +35,7 @@ pub async fn rehearse(config: &Config, butlers: &[ButlerConfig]) -> Result<Vec<M
     let mut config = config.clone();
     config.daemon.data_dir = scratch.path().join("data");
     config.database.url = None;
-    let ground = lay(&config, 0, &Clock::default(), &|_| {}).await?;
+    let ground = lay(&config, 0, &Clock::default(), &TokenBook::default(), &|_| {}).await?;
     let found = everything(&ground.db, butlers).await;
     ground.db.close().await;
     if let Some(cluster) = &ground.cluster {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::{Semaphore, broadcast};
+use tokio::sync::{Semaphore, broadcast, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::backups::WriteBackup;
@@ -16,7 +16,7 @@ use super::foundation::{FoundationError, lay};
 use super::notify;
 use super::place::{tell_place, write_private};
 use super::tree::Supervisor;
-use access::{Edge, Grant, Token};
+use access::{Edge, Grant, Token, TokenBook};
 use base::task::Group;
 use base::{Clock, memory, task};
 use butler::{HandedRows, HouseholdServices};
@@ -110,6 +110,10 @@ pub struct AdminDoor {
     pub listener: Listener,
     pub edge: Edge,
     pub stop: CancellationToken,
+    /// What is being done until `supervisor` comes.
+    pub doing: watch::Receiver<&'static str>,
+    /// Comes once the household stands and its butlers are to be started; dropped where the start fails.
+    pub supervisor: oneshot::Receiver<Supervisor>,
 }
 
 /// An error with what caused it, for a line of the log or the terminal.
@@ -235,7 +239,7 @@ fn outbox(household: &Household, db: &Arc<Database>, clock: &Clock, inbox: &Inbo
 }
 
 /// Starts the admin server, which stands above this crate.
-pub type StartAdmin = fn(Supervisor, AdminDoor) -> tokio::task::JoinHandle<()>;
+pub type StartAdmin = fn(AdminDoor) -> tokio::task::JoinHandle<()>;
 
 /// Runs a loaded household until `stop`. Boxed, so that crates above do not compile the whole daemon again.
 pub fn serve_with(
@@ -284,11 +288,22 @@ async fn run(
         Some(pid) => ServeError::Serving { pid, data_dir: data_dir.clone(), addr: e.addr },
         None => ServeError::Admin(e),
     })?;
+    let admin_addr = listener.addr().to_string();
+    let (book, a) = (TokenBook::new(clock.clone()), &config.admin);
+    let edge = Edge::new(book.clone(), &a.allowed_hosts, &a.allowed_origins, a.max_body.0)
+        .with_public_url(a.public_url.as_deref())
+        .with_proxies(&a.trusted_proxies);
+    let ((tell, doing), (stands, standing)) = (watch::channel("starting"), oneshot::channel());
+    let admin_stop = CancellationToken::new();
+    // Where the start fails, too.
+    let _closing = admin_stop.clone().drop_guard();
+    let mut admin_task = admin(AdminDoor { listener, edge, stop: admin_stop.clone(), doing, supervisor: standing });
     // Before the database is started, which would stay behind.
     let groups = claim_groups();
-    let ground = lay(config, household.butlers.len(), &clock, &|text| {
+    let ground = lay(config, household.butlers.len(), &clock, &book, &|text| {
         tracing::info!("{text}");
         notify::status(text);
+        tell.send_replace(text);
     })
     .await?;
     let database_user = ground.cluster.as_ref().map(|c| c.run_as().uid);
@@ -315,7 +330,7 @@ async fn run(
         db: ground.db.clone(),
         grants: Grants::new(ground.credentials.clone(), clock.clone()),
         credentials: ground.credentials,
-        book: ground.book.clone(),
+        book: book.clone(),
         operators: ground.operators,
         clock,
         metrics: Arc::new(match &config.telemetry.otlp {
@@ -327,7 +342,7 @@ async fn run(
         processes: ProcessSupervisor::with_groups(groups).map_err(|e| ServeError::Children(e.to_string()))?,
         permits: SessionPermits::new(config.spawner.max_sessions as usize),
         gateway: match config.spawner.gateway {
-            true => Some(Gateway::start(ground.book.clone()).map_err(ServeError::Gateway)?),
+            true => Some(Gateway::start(book).map_err(ServeError::Gateway)?),
             false => None,
         },
         config: household.config.clone(),
@@ -337,7 +352,6 @@ async fn run(
     if let Some(prepare) = hooks.prepare {
         prepare(services.clone()).await;
     }
-    let admin_addr = listener.addr().to_string();
     let supervisor = Supervisor::new(services.clone(), household, ground.kind, admin_addr.clone());
     // Before a butler has a session: another daemon that starts now must not take it for nobody's.
     let mut presence = Presence::new(services.db.clone(), services.inbox.node());
@@ -353,12 +367,8 @@ async fn run(
     }
     let run_dir = data_dir.join("run");
     operator_token(&services, &run_dir.join("operator.token"))?;
-    let a = &services.config.admin;
-    let edge = Edge::new(ground.book, &a.allowed_hosts, &a.allowed_origins, a.max_body.0)
-        .with_public_url(a.public_url.as_deref())
-        .with_proxies(&a.trusted_proxies);
-    let admin_stop = CancellationToken::new();
-    let mut admin_task = admin(supervisor.clone(), AdminDoor { listener, edge, stop: admin_stop.clone() });
+    // Refused only by a server that has ended, which the log says.
+    let _ = stands.send(supervisor.clone());
     notify::status("starting butlers");
     // Whoever has never had a butler is told what to do next.
     let is_first = services.db.places().await.is_ok_and(|places| places.is_empty());

@@ -97,8 +97,8 @@ pub async fn run(args: &[String]) -> Result<(), Failed> {
 }
 
 /// What [`offline::admin_port`] starts, without the dashboard.
-fn without_pages(supervisor: Supervisor, door: supervisor::AdminDoor) -> tokio::task::JoinHandle<()> {
-    admin::spawn_with(supervisor, door, &[api::SITE])
+fn without_pages(door: supervisor::AdminDoor) -> tokio::task::JoinHandle<()> {
+    admin::spawn_with(door, &[api::SITE])
 }
 
 async fn ready_line(supervisor: &Supervisor) -> Result<Ready, Failed> {

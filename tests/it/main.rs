@@ -184,6 +184,7 @@ mod setup;
 mod shipped;
 mod skills;
 mod standing_rules;
+mod starting;
 mod telegram;
 mod telegram_crash;
 mod telegram_out;

@@ -22,11 +22,6 @@ use token::{Kind, Tense, Token};
 
 pub use words::negates;
 
-/// Whether `a` and `b` say the same of the same subject.
-pub fn same_meaning(about: &About, a: &str, b: &str) -> bool {
-    Said::new(a).means(about, b)
-}
-
 /// A text, read once to be compared with many.
 #[derive(Debug)]
 pub struct Said {
@@ -39,7 +34,7 @@ impl Said {
         Self { plain: normal(text), tokens: read::tokens(text) }
     }
 
-    /// Whether it says the same as `other` does, as [`same_meaning`] takes it.
+    /// Whether it says the same as `other` does of the same subject.
     pub fn means(&self, about: &About, other: &str) -> bool {
         self.plain == normal(other) || agree(about, &self.tokens, &read::tokens(other))
     }

@@ -14,7 +14,7 @@ fn groups_do_not_share_words() {
 }
 
 fn said(a: &str, b: &str) -> bool {
-    same_meaning(&About::default(), a, b)
+    Said::new(a).means(&About::default(), b)
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn what_must_agree_agrees() {
 fn what_is_told_of_goes_without_saying() {
     let says = |subject: &str, predicate: &str, a: &str, b: &str| {
         let about = About::new(subject, predicate);
-        same_meaning(&about, a, b) && same_meaning(&about, b, a)
+        Said::new(a).means(&about, b) && Said::new(b).means(&about, a)
     };
     for (subject, predicate, a, b) in [
         ("Ada", "allergy", "nuts", "is allergic to nuts"),
@@ -120,7 +120,7 @@ fn paraphrases_are_found_and_near_misses_are_not() {
         let about = About::new(part("subject"), part("predicate"));
         all[usize::from(same)] += 1;
         let why = || format!("{a} | {b} | {:?} | {:?}", keys(a), keys(b));
-        match (same, same_meaning(&about, a, b)) {
+        match (same, Said::new(a).means(&about, b)) {
             (true, false) => missed.push(why()),
             (false, true) => merged.push(why()),
             _ => {}
