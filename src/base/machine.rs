@@ -19,7 +19,7 @@ use tokio::sync::{Notify, watch};
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Fault {
-    /// Files can't be written: no space, no inodes, a quota, read-only, or the device fails.
+    /// Files can't be written: no space, no inodes, a quota, a limit of size, read-only, or the device fails.
     Disk,
     /// No memory, or no more processes.
     Memory,
@@ -35,7 +35,7 @@ impl Fault {
     /// The fault that an error of the operating system tells of; `None`: it is about the request, not the machine.
     pub fn of_io(error: &io::Error) -> Option<Self> {
         Some(match error.raw_os_error()? {
-            libc::ENOSPC | libc::EDQUOT | libc::EROFS | libc::EIO => Fault::Disk,
+            libc::ENOSPC | libc::EDQUOT | libc::EFBIG | libc::EROFS | libc::EIO => Fault::Disk,
             libc::ENOMEM | libc::EAGAIN => Fault::Memory,
             libc::EMFILE | libc::ENFILE => Fault::Descriptors,
             _ => return None,

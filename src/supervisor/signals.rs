@@ -1,10 +1,11 @@
 //! SIGTERM and SIGINT, heard by a thread of their own: the process ends whatever hangs in it.
 
 use std::io;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 use tokio_util::sync::CancellationToken;
 
@@ -21,6 +22,9 @@ const LAST_LINES: Duration = Duration::from_millis(200);
 /// signal, is ended at once, with exit code 1: children and the embedded database go with the process, and the next
 /// start makes it right.
 pub(super) fn listen(stop: CancellationToken, within: Duration) -> io::Result<()> {
+    // Handled, so that a write past the limit of a file's size fails and does not end the process. Not ignored, because
+    // a child's program begins with the default of what its parent handled.
+    signal_hook::flag::register(SIGXFSZ, Arc::default())?;
     let mut signals = Signals::new([SIGTERM, SIGINT])?;
     let heard = move || {
         for (n, signal) in signals.forever().enumerate() {
