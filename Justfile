@@ -73,6 +73,52 @@ doc:
 ci:
     .ci/run
 
+# Build the program for people, `target/dist/stripped/butlerd`, and say how large it is and which crates its code is of. Takes
+# long, and some GiB of memory, because all crates are optimised as one.
+dist:
+    #!/usr/bin/env bash
+    set -euo pipefail
+    built=${CARGO_TARGET_DIR:-target}/dist
+    cargo build --locked --profile dist --bin butlerd
+    mkdir -p "$built/stripped"
+    strip -o "$built/stripped/butlerd" "$built/butlerd"
+    printf '%s: %d bytes\n' "$built/stripped/butlerd" "$(stat -c %s "$built/stripped/butlerd")"
+    just sizes "$built/butlerd"
+
+# How much code of a program with symbols is of which crate: `just sizes target/debug/butlerd`. Generic code counts for the crate
+# that wrote it, whoever uses it. The house's own crates have a star.
+sizes file:
+    #!/usr/bin/env bash
+    set -euo pipefail
+    own=$(for file in Cargo.toml src/*/Cargo.toml; do sed -n 's/^name = "\(.*\)"/\1/p' "$file" | head -1; done | tr - _ | tr '\n' ' ')
+    size -A -d '{{file}}' | awk '$1 ~ /^\.(text|rodata|eh_frame|data\.rel\.ro)$/ { printf "%-14s %8d KiB\n", $1, $2 / 1024 }'
+    text=$(size -A -d '{{file}}' | awk '$1 == ".text" { print $2 }')
+    nm --demangle --print-size --radix=d --defined-only '{{file}}' | awk -v own="$own" -v text="$text" '
+        BEGIN { split(own, names, " "); for (n in names) is_own[names[n]] = 1 }
+        # Code alone, and what has several names once. A line without a size has its type one column earlier.
+        $3 !~ /^[tTwWi]$/ || seen[$1]++ { next }
+        {
+            name = substr($0, index($0, " " $3 " ") + 3)
+            path = index(name, "::")
+            # `<&mut dyn a::B as c::D>::e` is of a, `<T as c::D>::e` of c, and what is of no path of core: `<str>::trim`.
+            sub(/^[^a-zA-Z_]+/, "", name)
+            while (sub(/^(mut|dyn|const) +/, "", name)) { }
+            if (match(name, /^[a-z_][a-z0-9_]*::/)) crate = substr(name, 1, RLENGTH - 2)
+            else if (match(name, / as [a-z_][a-z0-9_]*::/)) crate = substr(name, RSTART + 4, RLENGTH - 6)
+            else crate = path ? "core" : "(C and assembly)"
+            bytes[crate] += $2
+            all += $2
+        }
+        END {
+            for (crate in bytes) {
+                kind = crate in is_own ? "own" : crate ~ /^(core|alloc|std)$/ ? "standard" : "foreign"
+                of[kind] += bytes[crate]
+                printf "%d %s%s\n", bytes[crate], crate, kind == "own" ? " *" : ""
+            }
+            printf "%d = own crates\n%d = the standard library\n%d = all others\n", of["own"], of["standard"], of["foreign"]
+            printf "%d = code without a symbol that has a size\n", text - all
+        }' | sort -rn | awk -v text="$text" '{ printf "%9.1f KiB %5.1f %%  ", $1 / 1024, 100 * $1 / text; $1 = ""; print substr($0, 2) }'
+
 # Show the main job with a scripted model; `just demo --runtime claude-code` uses the real CLI.
 demo *arguments:
     cargo run --release -- demo {{arguments}}
