@@ -1,8 +1,11 @@
 //! Money and tokens: sessions that have used what they may are ended, days that are used up start nothing, and what is
 //! not known is not made up.
 
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
 use serde_json::{Value, json};
-use testkit::model::ScriptedModel;
+use testkit::model::{Script, ScriptedModel};
 
 use crate::support::{Daemon, Household, eventually, model};
 
@@ -124,11 +127,10 @@ async fn what_a_killed_session_had_used_is_not_forgotten() {
     assert!(said.contains("all butlers together have") && said.contains("used 2240 of 2240 tokens"), "{said}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sessions_side_by_side_share_the_day() {
-    let model = model(json!([long("work", 12)])).await;
-    let limit = (5 * TURN_TOKENS + 1).to_string();
-    let household = Household::with_model(&model).env("BUTLERD_SPAWNER__BUDGETS__BUTLER_DAY_TOKENS", &limit);
+/// How three sessions of one butler end that are triggered at once, and how many tokens they used together.
+async fn three_at_once(model: &ScriptedModel, limit: u64) -> (Vec<Value>, u64) {
+    let limit = limit.to_string();
+    let household = Household::with_model(model).env("BUTLERD_SPAWNER__BUDGETS__BUTLER_DAY_TOKENS", &limit);
     let daemon = household.start().await;
     let sessions: Vec<_> = (0..3)
         .map(|_| {
@@ -143,8 +145,52 @@ async fn sessions_side_by_side_share_the_day() {
     assert!(ends.iter().all(|e| e["error_class"] == "budget" || e["code"] == "budget"), "{ends:?}");
     let sum = daemon.mcp("health").ok("sessions_summary", json!({})).await;
     let used = sum["total_input_tokens"].as_u64().unwrap_or(0) + sum["total_output_tokens"].as_u64().unwrap_or(0);
-    // Each of the three was in the middle of a call at most.
-    assert!((6 * TURN_TOKENS..=8 * TURN_TOKENS).contains(&used), "{used} tokens: {sum}");
+    (ends, used)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sessions_side_by_side_overshoot_the_day_by_one_turn_and_use_all_of_it() {
+    let model = model(json!([long("work", 12)])).await;
+    let (ends, used) = three_at_once(&model, 5 * TURN_TOKENS + 1).await;
+    assert_eq!(used, 6 * TURN_TOKENS, "the sixth turn crosses the limit, and nobody is refused before: {ends:?}");
+}
+
+/// Calls at a model that keeps each that begins a session until another comes.
+#[derive(Default)]
+struct Together {
+    /// Under way now, and the most that ever were.
+    calls: Mutex<(usize, usize)>,
+    came: Condvar,
+}
+
+impl Together {
+    /// One call: gone on with once it is not alone, or after so long that the others would have come.
+    fn call(&self) {
+        let mut calls = self.calls.lock().expect("nobody fails with it");
+        *calls = (calls.0 + 1, calls.1.max(calls.0 + 1));
+        self.came.notify_all();
+        let alone = |calls: &mut (usize, usize)| calls.1 < 2;
+        let (mut calls, _) = self.came.wait_timeout_while(calls, ALONE, alone).expect("nobody fails with it");
+        calls.0 -= 1;
+    }
+}
+
+/// How long a first call waits for company. Three sessions begin within a part of this.
+const ALONE: Duration = Duration::from_secs(5);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 6)]
+async fn the_first_calls_of_a_day_overshoot_it_by_one_turn() {
+    let together = Arc::new(Together::default());
+    let seen = together.clone();
+    let script = Script::from_value(json!({"conversations": [long("work", 12)]})).expect("a right script");
+    let thinks = move |_: &str| {
+        seen.call();
+        None
+    };
+    let model = ScriptedModel::start_thinking(script, thinks).await.expect("the model starts");
+    let (ends, used) = three_at_once(&model, TURN_TOKENS / 2).await;
+    assert_eq!((used, requests(&model)), (TURN_TOKENS, 1), "{ends:?}");
+    assert_eq!(together.calls.lock().expect("nobody failed with it").1, 1, "one call at a time");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -55,6 +55,8 @@ pub struct Judged {
     pub body: Vec<u8>,
     /// The model that it names.
     pub model: Option<String>,
+    /// How many tokens its answer may have; `None`: it does not say.
+    pub most_output: Option<u64>,
     /// The keys and headers that were left out.
     pub left_out: BTreeSet<String>,
 }
@@ -71,7 +73,16 @@ pub fn judge(family: Family, purpose: Purpose, body: &[u8], granted: &[VendorToo
         (Family::Gemini, _) => gemini::body(&mut document, &mut judge)?,
     }
     let body = serde_json::to_vec(&document).map_err(|e| Refused::Unreadable(e.to_string()))?;
-    Ok(Judged { body, model, left_out: judge.left_out })
+    Ok(Judged { body, model, most_output: most_output(&document), left_out: judge.left_out })
+}
+
+/// Asked of what goes on: a limit that the vendor does not get limits nothing.
+fn most_output(document: &Node) -> Option<u64> {
+    let of = |node: &Node, keys: &[&str]| keys.iter().filter_map(|key| node.get(key)?.number()).max();
+    let most = of(document, &["max_tokens", "max_completion_tokens", "max_output_tokens"])
+        .or_else(|| of(document.get("generationConfig")?, &["maxOutputTokens", "max_output_tokens"]));
+    // Of a request for several answers each may be as long.
+    most.map(|most| most.saturating_mul(of(document, &["n"]).unwrap_or(1).max(1)))
 }
 
 /// The headers of a request that go on: who asks and with what program, and the vendor's trial features that grant

@@ -255,3 +255,16 @@ fn headers_grant_nothing() {
     assert_eq!(kept(Family::Anthropic, &fetch, &[VendorTool::WebFetch]).unwrap().len(), 1);
     assert_eq!(kept(Family::OpenAi, &[("openai-beta", "unheard=v2")], &[]).unwrap(), [""; 0]);
 }
+
+#[test]
+fn how_long_an_answer_may_be_is_told_of_what_goes_on() {
+    for ((family, chat), body, most) in [
+        (ANTHROPIC, json!({"max_tokens": 10, "messages": []}), Some(10)),
+        (CHAT, json!({"max_tokens": 2, "max_completion_tokens": 5, "n": 3, "messages": []}), Some(15)),
+        (RESPONSES, json!({"max_tokens": 1, "input": "go"}), None),
+        (GEMINI, json!({"contents": [], "generationConfig": {"maxOutputTokens": 7}}), Some(7)),
+    ] {
+        let judged = judge(family, purpose(family, chat), body.to_string().as_bytes(), &[]).unwrap();
+        assert_eq!(judged.most_output, most, "{body}");
+    }
+}

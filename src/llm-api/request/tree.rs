@@ -34,6 +34,13 @@ impl Node {
         }
     }
 
+    pub fn number(&self) -> Option<u64> {
+        match self {
+            Node::Plain(value) => value.as_u64(),
+            _ => None,
+        }
+    }
+
     /// Whether it says nothing: `null`, `false`, or an empty list.
     pub fn is_nothing(&self) -> bool {
         match self {

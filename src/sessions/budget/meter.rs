@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use rust_decimal::Decimal;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
+use tokio::time::{Instant, timeout_at};
 
 use super::ledger::{Day, DayLimits, Reached};
-use super::sum::{Limit, Sum, cost};
+use super::sum::{Limit, Sum, at_most, cost};
 use crate::stop_signal::StopSignal;
 use access::CallGuard;
 use base::{ButlerName, Money};
@@ -97,8 +99,8 @@ impl Share {
         DayLimits { own: self.own, tenant: self.tenant, strangers: self.strangers }
     }
 
-    fn begin(&self) -> Result<Sum, Reached> {
-        self.day.begin(&self.butler, self.limits())
+    fn begin(&self, most: Option<Sum>) -> Result<Sum, Reached> {
+        self.day.begin(&self.butler, self.limits(), most)
     }
 
     fn give_back(&self, open: Sum) {
@@ -112,10 +114,10 @@ impl Share {
 
 /// Counts for one session. Cheap to clone; all clones count together.
 ///
-/// Where sessions reach their models through the gateway, it asks [`Meter::may_call`] before each call and says
-/// [`Meter::used`] or [`Meter::take_back`] after it, and [`Meter::uncounted`] where the model may have worked on a call whose
-/// end nobody saw. Elsewhere [`Meter::heard`] is told what the program says itself; once the gateway has asked, that counts
-/// no more.
+/// Where sessions reach their models through the gateway, it asks [`Meter::may_call`] before each call, has what the call
+/// may come to [reserved](Meter::reserve) before it sends it, and says [`Meter::used`] or [`Meter::take_back`] after it,
+/// and [`Meter::uncounted`] where the model may have worked on a call whose end nobody saw. Elsewhere [`Meter::heard`] is
+/// told what the program says itself; once the gateway has asked, that counts no more.
 #[derive(Clone, Debug)]
 pub struct Meter {
     inner: Arc<Inner>,
@@ -138,7 +140,7 @@ struct State {
     usage: Usage,
     sum: Sum,
     models: BTreeMap<String, OfModel>,
-    /// What each call under way counts for in its day until it says what it used.
+    /// What each call under way has reserved in its day until it says what it used.
     open: Vec<Sum>,
     /// The model that the program's own words are about.
     model: String,
@@ -215,27 +217,59 @@ impl Meter {
         self.lock().of(model).counted = false;
     }
 
-    /// Whether one more model call may begin; if so, it is counted as a turn.
+    /// Whether one more model call may be asked for; if so, it is counted as a turn.
     pub fn may_call(&self) -> Result<(), Failure> {
         let mut state = self.lock();
         state.gateway = true;
-        self.begin(&mut state)?;
+        self.inner.judge(&state)?;
         state.turns += 1;
         Ok(())
     }
 
-    /// A call that was let through got no answer of the model: it is no turn, and its client may try again.
-    pub fn take_back(&self) {
-        let mut state = self.lock();
-        state.turns = state.turns.saturating_sub(1);
-        self.give_back(&mut state);
+    /// What a call comes to at most whose request has so many bytes and lets its answer have so many tokens.
+    pub fn at_most(&self, model: Option<&str>, request: usize, answer: Option<u64>) -> Sum {
+        at_most(model.and_then(|model| self.inner.pricing.find(model)), request, answer)
     }
 
-    /// A model call ended and used this much of this model.
-    pub fn used(&self, model: &str, usage: Usage) {
+    /// Reserves this for a call that goes to its model now; the answer is what to give back. Waits while calls under way
+    /// have reserved the rest of a limit, but no longer than `patience`. `Err`: it must not go on.
+    pub async fn reserve(&self, most: Sum, patience: Duration) -> Result<Sum, Failure> {
+        let until = Instant::now() + patience;
+        let Some(share) = &self.inner.share else { return Ok(most) };
+        loop {
+            let given_back = share.day.given_back();
+            let held = {
+                let mut state = self.lock();
+                self.inner.over(&state)?;
+                let open = state.open.iter().fold(state.sum, |sum, open| sum.plus(*open));
+                let own = self.inner.own().reached(open).map(|what| own_limit(&what));
+                match own.map_or_else(|| share.begin(Some(most)), Err) {
+                    Ok(open) => {
+                        state.open.push(open);
+                        return Ok(open);
+                    }
+                    Err(held) => held,
+                }
+            };
+            if timeout_at(until, given_back).await.is_err() {
+                return Err(over_budget(held));
+            }
+        }
+    }
+
+    /// A call that was let through got no answer of the model: it is no turn, and its client may try again. `open`: what it
+    /// had reserved, if it came so far.
+    pub fn take_back(&self, open: Option<Sum>) {
         let mut state = self.lock();
-        self.give_back(&mut state);
+        state.turns = state.turns.saturating_sub(1);
+        self.give_back(&mut state, open);
+    }
+
+    /// A model call ended and used this much of this model. `open`: what it had reserved.
+    pub fn used(&self, model: &str, usage: Usage, open: Option<Sum>) {
+        let mut state = self.lock();
         self.count(&mut state, model, usage);
+        self.give_back(&mut state, open);
         drop(state);
         self.inner.changed.notify_one();
     }
@@ -251,9 +285,9 @@ impl Meter {
         if state.gateway {
             return Ok(());
         }
-        let model = state.model.clone();
-        self.give_back(&mut state);
+        let (model, open) = (state.model.clone(), state.open.last().copied());
         self.count(&mut state, &model, usage);
+        self.give_back(&mut state, open);
         state.turns += 1;
         let verdict = self.begin(&mut state);
         drop(state);
@@ -298,8 +332,8 @@ impl Meter {
             let model = state.model.clone();
             self.count(&mut state, &model, told);
         }
-        while !state.open.is_empty() {
-            self.give_back(&mut state);
+        while let Some(open) = state.open.last().copied() {
+            self.give_back(&mut state, Some(open));
         }
         let mut bill = state.bill();
         // The program knows no more than the gateway of a call that broke off.
@@ -331,17 +365,20 @@ impl Meter {
         }
     }
 
-    /// One call is under way no more.
-    fn give_back(&self, state: &mut State) {
-        if let (Some(open), Some(share)) = (state.open.pop(), &self.inner.share) {
-            share.give_back(open);
+    /// One call is under way no more, unless the session's end has given back what it had reserved.
+    fn give_back(&self, state: &mut State, open: Option<Sum>) {
+        let at = open.and_then(|open| state.open.iter().position(|other| *other == open));
+        if let (Some(at), Some(share)) = (at, &self.inner.share) {
+            share.give_back(state.open.swap_remove(at));
         }
     }
 
-    /// Whether the next call may begin; if so it is under way.
+    /// Whether the next call may begin of a program that nobody can keep waiting; if so it is under way.
     fn begin(&self, state: &mut State) -> Result<(), Failure> {
-        let open = self.inner.judge(state)?;
-        state.open.push(open);
+        self.inner.judge(state)?;
+        if let Some(share) = &self.inner.share {
+            state.open.push(share.begin(None).map_err(over_budget)?);
+        }
         Ok(())
     }
 
@@ -351,27 +388,37 @@ impl Meter {
 }
 
 impl Inner {
-    fn judge(&self, state: &State) -> Result<Sum, Failure> {
+    /// The session's own limits of money and tokens.
+    fn own(&self) -> Limit {
+        Limit { usd: self.limits.usd, tokens: self.limits.tokens }
+    }
+
+    /// Whether a limit is reached, that of turns among them.
+    fn judge(&self, state: &State) -> Result<(), Failure> {
         if let Some(most) = self.limits.turns.filter(|most| state.turns >= *most) {
             let message = format!("the session made its {most} model calls; [butler.runtime] max_turns allows more");
             return Err(Failure::new(ErrorClass::Turns, message));
         }
-        let own = Limit { usd: self.limits.usd, tokens: self.limits.tokens };
-        if let Some(what) = own.reached(state.sum) {
-            return Err(over_budget(format!(
-                "the session used {what}; [spawner.budgets] and [butler.budgets] hold the limits of a session"
-            )));
+        self.over(state)
+    }
+
+    /// Whether a limit of money or tokens is reached by what was used.
+    fn over(&self, state: &State) -> Result<(), Failure> {
+        if let Some(what) = self.own().reached(state.sum) {
+            return Err(over_budget(own_limit(&what)));
         }
         let unpriced = state.models.iter().find(|(_, of)| !of.priced);
         let limited = || self.limits.usd.is_some() || self.share.as_ref().is_some_and(Share::limits_money);
         if let Some((model, _)) = unpriced.filter(|_| limited()) {
             return Err(over_budget(unknown_price(Some(model))));
         }
-        match &self.share {
-            Some(share) => share.begin().map_err(over_budget),
-            None => Ok(Sum::default()),
-        }
+        self.share.as_ref().map_or(Ok(()), Share::check).map_err(over_budget)
     }
+}
+
+/// Which part of its own limit a session used.
+fn own_limit(what: &str) -> String {
+    format!("the session used {what}; [spawner.budgets] and [butler.budgets] hold the limits of a session")
 }
 
 /// A session whose task panicked has no last word; its call is under way no more all the same.

@@ -39,18 +39,18 @@ const FREE: Limit = Limit { usd: None, tokens: None };
 fn the_call_after_the_last_is_refused() {
     let meter = Meter::new(Limits { turns: Some(2), tokens: Some(200), usd: None });
     meter.may_call().unwrap();
-    meter.used("m", usage(60, 10));
+    meter.used("m", usage(60, 10), None);
     meter.may_call().unwrap();
     // It failed and is tried again: no turn was taken.
-    meter.take_back();
+    meter.take_back(None);
     meter.may_call().unwrap();
-    meter.used("m", usage(60, 10));
+    meter.used("m", usage(60, 10), None);
     assert_eq!(class(meter.may_call()), Some(ErrorClass::Turns));
     let spent = meter.spent();
     assert_eq!((spent.turns, spent.usage.input, spent.usage.cache_read), (2, Some(120), None));
     let few = Meter::new(Limits { turns: None, tokens: Some(70), usd: None });
     few.may_call().unwrap();
-    few.used("m", usage(60, 10));
+    few.used("m", usage(60, 10), None);
     assert_eq!(class(few.may_call()), Some(ErrorClass::Budget));
     assert!(few.stop_signal().why().is_none(), "whoever asks is told, and ends the session if need be");
 }
@@ -61,21 +61,21 @@ fn money_is_counted_by_model_and_unknown_where_one_price_is() {
     assert_eq!(meter.spent().cost_usd, Some(Money::ZERO), "no model was asked");
     meter.may_call().unwrap();
     assert_eq!(meter.spent().cost_usd, None, "nobody knows yet what this call costs");
-    meter.take_back();
+    meter.take_back(None);
     assert_eq!(meter.spent().cost_usd, Some(Money::ZERO), "it reached no model");
     let broken_off = Meter::new(Limits::default());
     broken_off.may_call().unwrap();
     broken_off.uncounted(PRICED);
-    broken_off.take_back();
+    broken_off.take_back(None);
     assert_eq!(broken_off.close(Usage::default(), None).cost_usd, None, "the model may have worked all the same");
-    meter.used(PRICED, usage(3300, 60));
+    meter.used(PRICED, usage(3300, 60), None);
     assert_eq!(meter.spent().cost_usd, Some(money("0.00915")));
-    meter.used("gpt-5-mini", usage(1000, 100));
+    meter.used("gpt-5-mini", usage(1000, 100), None);
     assert_eq!(meter.spent().cost_usd, Some(money("0.0096")));
     let bill = meter.bill();
     assert_eq!(bill.by_model.as_ref().unwrap()[0]["model"], "gpt-5-mini");
     assert_eq!(bill.by_model.as_ref().unwrap()[1]["usd"], "0.00915");
-    meter.used("scripted-1", usage(1, 1));
+    meter.used("scripted-1", usage(1, 1), None);
     assert_eq!((meter.spent().cost_usd, meter.bill().cost_usd), (None, None));
     assert_eq!(meter.close(Usage::default(), None).cost_usd, None);
     let figure: Decimal = "0.02".parse().unwrap();
@@ -100,7 +100,7 @@ fn the_price_list_wins_over_the_programs_own_figure() {
 fn where_the_gateway_counts_the_program_does_not() {
     let meter = Meter::new(Limits { tokens: Some(100), ..Limits::default() });
     meter.may_call().unwrap();
-    meter.used(PRICED, usage(50, 0));
+    meter.used(PRICED, usage(50, 0), None);
     assert_eq!(meter.heard(usage(50, 0)), Ok(()));
     assert_eq!(meter.close(usage(50, 0), None).usage, usage(50, 0));
     let alone = Meter::new(Limits { tokens: Some(100), ..Limits::default() });
@@ -116,50 +116,84 @@ fn a_limit_of_money_needs_prices() {
     {
         let meter = session(&day, of_session, own, tenant);
         meter.may_call().unwrap();
-        meter.used("scripted-1", usage(1, 1));
+        meter.used("scripted-1", usage(1, 1), None);
         let over = meter.may_call().unwrap_err();
         assert!(over.message.starts_with("the price of scripted-1 is unknown"), "{over}");
     }
     let by_tokens = session(&day, FREE, tokens(1000), FREE);
     by_tokens.may_call().unwrap();
-    by_tokens.used("scripted-1", usage(1, 1));
+    by_tokens.used("scripted-1", usage(1, 1), None);
     by_tokens.may_call().unwrap();
 }
 
-#[test]
-fn a_day_is_shared_and_overshot_by_one_call_at_most() {
-    let day = Arc::new(ledger::day("2026-03-01"));
-    // The fifth call crosses the limit.
-    let sessions: Vec<Meter> = (0..3).map(|_| session(&day, FREE, dollars("0.045"), FREE)).collect();
-    let mut made = 0;
-    loop {
-        let begun: Vec<&Meter> = sessions.iter().filter(|s| s.may_call().is_ok()).collect();
-        if begun.is_empty() {
-            break;
-        }
-        made += begun.len();
-        for meter in begun {
-            meter.used(PRICED, usage(3300, 60));
-        }
-    }
-    assert_eq!(made, 5);
-    let over = sessions[0].may_call().unwrap_err();
-    assert!(over.message.contains("health has used $0.04575 of $0.045 for 2026-03-01"), "{over}");
-    assert!(session(&day, FREE, dollars("0.06"), FREE).may_call().is_ok());
+/// Begins a call that may come to so much, and does not wait for others.
+async fn begin(meter: &Meter, most: Sum) -> Result<Sum, Failure> {
+    meter.may_call()?;
+    meter.reserve(most, Duration::ZERO).await.inspect_err(|_| meter.take_back(None))
 }
 
-#[test]
-fn a_session_that_ends_gives_back_what_it_had_not_used() {
+fn most(tokens: u64) -> Sum {
+    Sum { tokens, usd: money("0.02") }
+}
+
+#[tokio::test]
+async fn a_day_is_shared_and_overshot_by_one_call_at_most_from_its_first_call_on() {
+    // The limit, and which call of three sessions crosses it.
+    for (limit, last) in [("0.001", 1), ("0.045", 5), ("0.0458", 6)] {
+        let day = Arc::new(ledger::day("2026-03-01"));
+        let sessions: Vec<Meter> = (0..3).map(|_| session(&day, FREE, dollars(limit), FREE)).collect();
+        let mut made = 0;
+        loop {
+            let mut begun = Vec::new();
+            for meter in &sessions {
+                begun.extend(begin(meter, most(4000)).await.ok().map(|open| (meter, open)));
+            }
+            if begun.is_empty() {
+                break;
+            }
+            made += begun.len();
+            for (meter, open) in begun {
+                meter.used(PRICED, usage(3300, 60), Some(open));
+            }
+        }
+        assert_eq!(made, last, "{limit}");
+        let over = sessions[0].may_call().unwrap_err();
+        assert!(over.message.contains(&format!(" of ${limit} for 2026-03-01;")), "{over}");
+    }
+}
+
+#[tokio::test]
+async fn a_call_waits_for_what_others_reserved_and_goes_on_if_they_did_not_use_it() {
+    // The limit of the session, whose calls may be side by side as well, and that of the day.
+    for (own, day_limit) in [(FREE, tokens(100)), (tokens(100), FREE)] {
+        for (used, goes_on) in [(60, true), (100, false)] {
+            let day = Arc::new(ledger::day("2026-03-01"));
+            let one = session(&day, own, day_limit, FREE);
+            let other = if own == FREE { session(&day, own, day_limit, FREE) } else { one.clone() };
+            let open = begin(&one, most(100)).await.unwrap();
+            assert_eq!(class(begin(&other, most(1)).await.map(|_| ())), Some(ErrorClass::Budget), "not without end");
+            let waits = other.reserve(most(1), Duration::from_secs(600));
+            tokio::pin!(waits);
+            tokio::select! {
+                biased;
+                begun = &mut waits => panic!("beside one that may take all: {begun:?}"),
+                () = std::future::ready(()) => {}
+            }
+            one.used(PRICED, usage(used, 0), Some(open));
+            assert_eq!(waits.await.is_ok(), goes_on, "{used}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_session_that_ends_gives_back_what_it_had_not_used() {
     let day = Arc::new(ledger::day("2026-03-01"));
     let one = session(&day, FREE, tokens(100), FREE);
-    one.may_call().unwrap();
-    one.used(PRICED, usage(60, 0));
-    one.may_call().unwrap();
-    let other = session(&day, FREE, tokens(100), FREE);
-    assert_eq!(class(other.may_call()), Some(ErrorClass::Budget), "one's call may take the rest");
+    begin(&one, most(100)).await.unwrap();
     let closed = session(&day, FREE, tokens(100), FREE);
+    assert_eq!(class(begin(&closed, most(1)).await.map(|_| ())), Some(ErrorClass::Budget));
     one.close(Usage::default(), None);
-    closed.may_call().unwrap();
+    begin(&closed, most(100)).await.unwrap();
     drop(closed);
-    session(&day, FREE, tokens(100), FREE).may_call().unwrap();
+    begin(&session(&day, FREE, tokens(100), FREE), most(1)).await.unwrap();
 }

@@ -84,11 +84,28 @@ pub fn cost(price: &ModelPrice, usage: Usage) -> Option<Money> {
 /// What one call of this model costs at most: its context full, and its answer as long as it may be. `None` is unknown.
 pub fn most_of_a_call(price: &ModelPrice) -> Option<Money> {
     let (context, output) = (price.context?, price.max_output?);
-    let rates = price.rates(context);
-    let dearest = [Some(rates.input), rates.cache_read, rates.cache_write].into_iter().flatten().max()?;
+    dearest(price, context.saturating_sub(output), output)
+}
+
+/// What a call comes to at most whose request has so many bytes: a token has at least one. `answer`: how many tokens its
+/// answer may have, as the request says; else the price list says it. Where nobody does, it is more than any limit.
+pub fn at_most(price: Option<&ModelPrice>, request: usize, answer: Option<u64>) -> Sum {
+    let request = u64::try_from(request).unwrap_or(u64::MAX);
+    let prompt = price.and_then(|price| price.context).map_or(request, |context| context.min(request));
+    let beyond = Money(Decimal::from(1_000_000_000));
+    // Sums of a few of these are exact still, so that each can be taken back.
+    let answer = answer.or_else(|| price?.max_output).unwrap_or(1 << 50).min(1 << 50);
+    // A call without a price counts for no limit of money.
+    let usd = price.map_or(Money::ZERO, |price| dearest(price, prompt, answer).unwrap_or(beyond).min(beyond));
+    Sum { tokens: prompt.saturating_add(answer), usd }
+}
+
+/// What so many tokens cost, however many of the prompt are cached. `None`: more than can be said.
+fn dearest(price: &ModelPrice, prompt: u64, answer: u64) -> Option<Money> {
+    let rates = price.rates(prompt.saturating_add(answer));
+    let input = [Some(rates.input), rates.cache_read, rates.cache_write].into_iter().flatten().max()?;
     let of = |tokens: u64, rate: Money| Decimal::from(tokens).checked_mul(rate.0);
-    let total = of(context.saturating_sub(output), dearest)?.checked_add(of(output, rates.output)?)?;
-    total.checked_mul(Decimal::new(1, 6)).map(Money)
+    of(prompt, input)?.checked_add(of(answer, rates.output)?)?.checked_mul(Decimal::new(1, 6)).map(Money)
 }
 
 #[cfg(test)]
@@ -132,6 +149,15 @@ mod tests {
         assert_eq!(most_of_a_call(list.find("gpt-6.1-sol").unwrap()), None);
         // 272,000 tokens read, 128,000 written.
         assert_eq!(most_of_a_call(gpt), Some(money("1.62")));
+        let most = |request, answer| at_most(Some(gpt), request, answer);
+        assert_eq!(most(1000, Some(100)), Sum { tokens: 1100, usd: money("0.00225") });
+        assert_eq!(
+            most(9_000_000, None),
+            Sum { tokens: 528_000, usd: money("1.78") },
+            "its context and longest answer"
+        );
+        assert_eq!(at_most(None, 1000, Some(100)), Sum { tokens: 1100, usd: Money::ZERO });
+        assert!(at_most(None, 0, None).tokens > 1_000_000_000_000, "more than any limit");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Reads one answer as it passes, and settles its call exactly once, however it ends.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
@@ -11,6 +11,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::routes::Route;
 use super::types::ModelCall;
+use crate::budget::Sum;
 use base::SseReader;
 
 /// The largest answer in one piece that is read for what it used. A larger one passes all the same.
@@ -19,7 +20,7 @@ const LARGEST_DOCUMENT: usize = 16 << 20;
 /// One call under way. Dropped before its answer is whole, it counts as given up by the child.
 pub(super) struct Tally {
     route: Arc<Route>,
-    api: Api,
+    pub api: Api,
     call: ModelCall,
     begun: Instant,
     reader: Reader,
@@ -29,6 +30,8 @@ pub(super) struct Tally {
     settled: bool,
     /// Whether the request may have reached a model that worked on it.
     under_way: bool,
+    /// What it has reserved of its limits.
+    open: Option<Sum>,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -51,6 +54,7 @@ impl Tally {
             left: None,
             settled: false,
             under_way: false,
+            open: None,
             _permit: permit,
         }
     }
@@ -62,6 +66,23 @@ impl Tally {
     /// The request was read: the model that it names, where its path names none.
     pub fn asks(&mut self, model: Option<String>) {
         self.call.model = self.call.model.take().or(model);
+    }
+
+    /// Reserves what the call may come to, for its request has so many bytes and lets its answer have so many tokens.
+    /// `Err`: it must not be sent, and never was a call.
+    pub async fn reserve(&mut self, request: usize, answer: Option<u64>, patience: Duration) -> Result<(), Failure> {
+        let meter = &self.route.meter;
+        let most = meter.at_most(self.call.model.as_deref(), request, answer);
+        match meter.reserve(most, patience).await {
+            Ok(open) => self.open = Some(open),
+            Err(over) => {
+                self.settled = true;
+                meter.take_back(None);
+                self.route.refuse(self.call.number, &self.call.path, over.clone());
+                return Err(over);
+            }
+        }
+        Ok(())
     }
 
     /// The request is sent: from here on the model may work on it.
@@ -166,9 +187,9 @@ impl Tally {
             meter.uncounted(named);
         }
         if failed && self.call.usage.total() == 0 {
-            meter.take_back();
+            meter.take_back(self.open);
         } else {
-            meter.used(named, self.call.usage);
+            meter.used(named, self.call.usage, self.open);
         }
         self.call.model = model;
         self.route.ended(std::mem::take(&mut self.call));

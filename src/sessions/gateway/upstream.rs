@@ -13,7 +13,7 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::Frame;
 use llm_api::request::{self, Judged, Refused};
-use llm_api::{Endpoint, ErrorClass, Family, Purpose};
+use llm_api::{Api, Endpoint, ErrorClass, Failure, Family, Purpose};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -80,15 +80,15 @@ pub(super) async fn forward(
     if let Some((api, permit)) = endpoint.api().and_then(|api| Some((api, held.take()?))) {
         let number = route.number();
         if let Err(over) = route.meter.may_call() {
-            let (status, body) = over_limit(api, &over.message);
+            let answer = limit_reached(api, &over);
             route.refuse(number, &asked.path, over);
-            return no_retry(json(status, &body));
+            return answer;
         }
         let call =
             ModelCall { number, path: asked.path.clone(), model: endpoint.model.clone(), ..ModelCall::default() };
         tally = Some(Tally::new(route.clone(), api, call, permit));
     }
-    let onward = match judged(&route, &endpoint, asked, tally.as_mut()).await {
+    let onward = match judged(&route, &endpoint, asked, tally.as_mut(), patience.head).await {
         Ok(onward) => onward,
         Err(answer) => return answer,
     };
@@ -150,6 +150,12 @@ pub(super) async fn forward(
     through(response, tally, route.closed.clone(), patience.pause)
 }
 
+/// Why a call does not begin, as its program understands it, not to be tried again.
+fn limit_reached(api: Api, over: &Failure) -> Response<Body> {
+    let (status, body) = over_limit(api, &over.message);
+    no_retry(json(status, &body))
+}
+
 /// A request as it goes on to the upstream, but for the login.
 struct Onward {
     method: Method,
@@ -158,12 +164,14 @@ struct Onward {
     body: Vec<u8>,
 }
 
-/// Reads the request and judges what it asks. `Err`: the answer that says why it does not go on.
+/// Reads the request, judges what it asks, and reserves what it may come to. `Err`: the answer that says why it does not
+/// go on.
 async fn judged(
     route: &Route,
     endpoint: &Endpoint,
     asked: IncomingRequest,
     mut tally: Option<&mut Tally>,
+    patience: Duration,
 ) -> Result<Onward, Response<Body>> {
     let Upstream { family, endpoint: base, granted, .. } = &route.upstream;
     let IncomingRequest { method, path, query, headers: from, body } = asked;
@@ -199,6 +207,15 @@ async fn judged(
     route.left_out(&said.left_out);
     if let Some(tally) = tally {
         tally.asks(said.model);
+        let reserved = tokio::select! {
+            biased;
+            () = route.closed.cancelled() => {
+                tally.fail(ErrorClass::Cancelled, OVER.message);
+                return Err(json(OVER.status, &error(*family, OVER.status, OVER.message)));
+            }
+            reserved = tally.reserve(said.body.len(), said.most_output, patience) => reserved,
+        };
+        reserved.map_err(|over| limit_reached(tally.api, &over))?;
     }
     Ok(Onward { method, url: address(base, &endpoint.path, query.as_deref()), headers, body: said.body })
 }
