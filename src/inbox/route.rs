@@ -53,6 +53,9 @@ fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
 
 impl Pass<'_> {
     pub async fn run(&self) -> Tried {
+        if let (true, Some(thread)) = (cfg!(debug_assertions), &self.claimed.context.source_thread_identity) {
+            crash::panic_point(&format!("message.{thread}"));
+        }
         if !self.claimed.classified {
             match self.parts().await {
                 Ok(Ok(_)) if self.lost.is_cancelled() => return Tried::Lost,
