@@ -2,10 +2,11 @@
 //! it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::support::{FAKE, Household, child_environment, model, turned};
+use crate::support::{FAKE, Household, child_environment, eventually, installed, model, turned};
 
 /// The names that ARCHITECTURE.md lists for a runtime: always, and where needed.
 fn documented(runtime: &str) -> (BTreeSet<String>, BTreeSet<String>) {
@@ -104,28 +105,77 @@ async fn the_native_child_sees_exactly_what_is_documented() {
     let key = "sk-test-key-of-the-scripted-model";
     assert!(environment.values().all(|value| !value.contains(key)), "the owner's key reached a child");
     // What it holds beside the three: its own event queue and its own connections, to its butler and its model.
-    for entry in std::fs::read_dir(process.join("fd")).expect("descriptors").flatten() {
-        let target = std::fs::read_link(entry.path()).map(|t| t.to_string_lossy().into_owned()).unwrap_or_default();
+    for target in held(&process) {
         let own = ["anon_inode:", "socket:", "pipe:", "/dev/null", "/proc/"].iter().any(|p| target.starts_with(p));
-        assert!(own || target.is_empty(), "{}: {target}", entry.path().display());
+        assert!(own, "{}: {target}", process.display());
     }
-    let unix = std::fs::read_to_string("/proc/net/unix").unwrap_or_default();
-    let sockets: Vec<String> = std::fs::read_dir(process.join("fd"))
-        .expect("descriptors")
-        .flatten()
-        .filter_map(|e| std::fs::read_link(e.path()).ok())
-        .filter_map(|t| Some(t.to_str()?.strip_prefix("socket:[")?.trim_end_matches(']').to_owned()))
-        .collect();
-    let postgres = unix.lines().filter(|l| l.contains(".s.PGSQL"));
-    for line in postgres {
-        assert!(!sockets.iter().any(|inode| line.contains(inode.as_str())), "a connection to the database: {line}");
-    }
+    reaches_no_database(&process);
     let sessions = daemon.mcp("general").ok("sessions_list", json!({})).await;
     let id = sessions[0]["id"].as_str().expect("an id").to_owned();
     let (code, out, err) = household.cli(&["sessions", "cancel", &id]);
     assert_eq!(code, 0, "{out}{err}");
     let ended = trigger.await.expect("an answer").result();
     assert_eq!(ended["error_class"], "cancelled", "{ended}");
+}
+
+/// A process holds no connection to the database.
+fn reaches_no_database(process: &Path) {
+    let unix = std::fs::read_to_string("/proc/net/unix").unwrap_or_default();
+    let sockets: Vec<String> = held(process)
+        .iter()
+        .filter_map(|target| Some(target.strip_prefix("socket:[")?.trim_end_matches(']').to_owned()))
+        .collect();
+    for line in unix.lines().filter(|line| line.contains(".s.PGSQL")) {
+        assert!(!sockets.iter().any(|inode| line.contains(inode.as_str())), "a connection to the database: {line}");
+    }
+}
+
+/// Where the descriptors of a process lead.
+fn held(process: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(process.join("fd")).expect("descriptors").flatten();
+    entries.filter_map(|e| Some(std::fs::read_link(e.path()).ok()?.to_string_lossy().into_owned())).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_vendors_own_programs_see_exactly_what_is_documented() {
+    let runtimes = installed("environment");
+    let model = model(json!([{"when": "hang", "steps": [{"hang": true}]}])).await;
+    let household = Household::with_model(&model)
+        .with_runtimes(&runtimes, "")
+        .env("AWS_SECRET_ACCESS_KEY", "must-not-leak")
+        .env("LD_PRELOAD_X", "must-not-leak");
+    let daemon = household.start().await;
+    for kind in runtimes.iter().map(|runtime| runtime.kind) {
+        let before = model.requests().len();
+        let butler = daemon.mcp(kind);
+        let trigger = tokio::spawn(async move { butler.call("trigger", json!({"prompt": "hang"})).await });
+        let (environment, process) = child_environment(&household).await;
+        // Once it waits for its model it has read what a program reads as it begins.
+        eventually("it asks its model", || async {
+            let asked = &model.requests()[before..];
+            let hangs = asked.iter().any(|request| request.answer == "hang");
+            if hangs { Ok(()) } else { Err(format!("{kind}: {} requests\n{}", asked.len(), daemon.log())) }
+        })
+        .await;
+        assert_documented(kind, &environment.keys().cloned().collect(), &[]);
+        let leaked = environment
+            .iter()
+            .find(|(_, value)| ["sk-test-key-of-", "must-not-leak"].iter().any(|secret| value.contains(secret)));
+        assert_eq!(leaked, None, "{kind}");
+        // A program opens files of its own; of the household's it holds none but those of its workspace.
+        let (data, work) = (household.data(), household.data().join("work"));
+        for target in held(&process) {
+            let path = Path::new(&target);
+            assert!(!path.starts_with(&data) || path.starts_with(&work), "{kind} holds {target}");
+        }
+        reaches_no_database(&process);
+        let sessions = daemon.mcp(kind).ok("sessions_list", json!({})).await;
+        let id = sessions[0]["id"].as_str().expect("an id").to_owned();
+        let (code, out, err) = household.cli(&["sessions", "cancel", &id]);
+        assert_eq!(code, 0, "{kind}: {out}{err}");
+        let ended = trigger.await.expect("an answer").result();
+        assert_eq!(ended["error_class"], "cancelled", "{kind}: {ended}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

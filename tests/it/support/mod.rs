@@ -37,10 +37,11 @@ pub use runtimes::{RUNTIMES, Runtime, installed, path_with_node};
 pub use terminal::Terminal;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// The environment of a child of this household, once one runs, and its directory in `/proc`.
+/// The environment of a child of this household, once one runs, and its directory in `/proc`. What the child itself has
+/// started may have other variables: a child leads its session.
 pub async fn child_environment(household: &Household) -> (BTreeMap<String, String>, PathBuf) {
     let work = household.data().join("work").to_string_lossy().into_owned();
     eventually("the child's environment", || async {
@@ -49,7 +50,7 @@ pub async fn child_environment(household: &Household) -> (BTreeMap<String, Strin
             let text = std::fs::read(entry.path().join("environ")).unwrap_or_default();
             let text = String::from_utf8_lossy(&text).into_owned();
             seen += 1;
-            if text.contains(&work) {
+            if text.contains(&work) && leads_a_session(&entry.path()) {
                 let pairs = text.split('\0').filter_map(|l| l.split_once('='));
                 return Ok((pairs.map(|(k, v)| (k.to_owned(), v.to_owned())).collect(), entry.path()));
             }
@@ -57,6 +58,13 @@ pub async fn child_environment(household: &Household) -> (BTreeMap<String, Strin
         Err(format!("{seen} processes, none of them in {work}"))
     })
     .await
+}
+
+fn leads_a_session(process: &Path) -> bool {
+    let stat = std::fs::read_to_string(process.join("stat")).unwrap_or_default();
+    // Behind the name, which may hold anything: state, parent, group, session.
+    let session = stat.rsplit_once(')').and_then(|(_, fields)| fields.split_whitespace().nth(3));
+    session.is_some() && session == process.file_name().and_then(|pid| pid.to_str())
 }
 
 /// Waits until `check` gives something, and fails with what it saw last when that takes too long.
