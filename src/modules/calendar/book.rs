@@ -19,6 +19,8 @@ use store::{Database, StoreError};
 
 /// What people ask for mostly.
 pub(super) const SOON: SignedDuration = SignedDuration::from_hours(24 * 31);
+/// How often series are laid out further.
+const LAID_OUT: SignedDuration = SignedDuration::from_hours(6);
 /// How often calendars are looked for that others make just now.
 const MOST_OPENINGS: u32 = 5;
 
@@ -235,6 +237,16 @@ impl Book {
             unknown.push(Unknown { source, event: id, calendar, trust, why });
         }
         Ok(Covered { anew, unknown })
+    }
+
+    /// Lays out what is soon, now and then: jobs in SQL read rows alone. `last`: when it was done.
+    pub async fn keep_laid_out(&self, last: &mut Option<Timestamp>) -> Result<(), StoreError> {
+        let now = self.now();
+        if last.is_none_or(|at| now.duration_since(at) > LAID_OUT) {
+            self.cover(&TenantId::owner(), now, now.saturating_add(SOON).unwrap_or(now)).await?;
+            *last = Some(now);
+        }
+        Ok(())
     }
 
     /// What is written of an event.

@@ -9,7 +9,7 @@ use jiff::SignedDuration;
 use tokio_util::sync::CancellationToken;
 
 use super::args::shown;
-use super::book::{Book, SOON};
+use super::book::Book;
 use super::sql::{self, ReminderRow};
 use crate::background::{Background, TaskError};
 use crate::contract::ModuleContext;
@@ -21,8 +21,6 @@ use store::StoreError;
 const LOOK: Duration = Duration::from_secs(10);
 /// What a daemon that was away finds this late it still tells, as long as the event is not over.
 const LATE: SignedDuration = SignedDuration::from_hours(24);
-/// How often series are laid out further.
-const LAID_OUT: SignedDuration = SignedDuration::from_hours(6);
 
 /// Reminds the owner of what is in the calendars of one butler. Another that sees them too tells the same once.
 pub(super) struct Reminders {
@@ -89,12 +87,7 @@ impl Background for Reminders {
     async fn run(&self, stop: CancellationToken) -> Result<(), TaskError> {
         let mut laid_out = None;
         while !stop.is_cancelled() {
-            let now = self.book.now();
-            if laid_out.is_none_or(|at| now.duration_since(at) > LAID_OUT) {
-                let until = now.saturating_add(SOON).unwrap_or(now);
-                self.book.cover(&TenantId::owner(), now, until).await.map_err(|e| TaskError(e.to_string()))?;
-                laid_out = Some(now);
-            }
+            self.book.keep_laid_out(&mut laid_out).await.map_err(|e| TaskError(e.to_string()))?;
             self.round().await.map_err(|e| TaskError(e.to_string()))?;
             tokio::select! {
                 () = stop.cancelled() => {}

@@ -238,8 +238,10 @@ impl Background for CalendarSync {
         // Nobody looked for a while.
         let sources = self.book.own_sources().await.map_err(failed)?;
         sql::ask(&mut self.lease().await.map_err(failed)?, &sources, (false, false)).await.map_err(failed)?;
+        let mut laid_out = None;
         while !stop.is_cancelled() {
             self.round(&stop).await.map_err(failed)?;
+            self.book.keep_laid_out(&mut laid_out).await.map_err(failed)?;
             tokio::select! {
                 () = stop.cancelled() => {}
                 () = self.nudge.notified() => {}
