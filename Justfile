@@ -143,6 +143,7 @@ bench-recall file=env('BUTLERD_EVAL_DATA', ''):
 # misbehave. `STORM_MESSAGES`, `STORM_KILLS`, `NOTIFIES`, `NOTIFY_KILLS` and `STORM_SEED` change the numbers; `STORM_TELL=1`
 # shows the progress.
 # What a dead daemon held is taken up by another with leases of 30 s (`RECOVERY_LEASE`).
+# A household at rest for twice 5 minutes on a disk (`IDLE_SECONDS`), with the promised share of a core.
 # Each flood for 8 minutes, with the promised times (`FLOOD_SECONDS`); the generators of attacks and of
 # lattice programs (`BUTLERD_TEST_CASES`, `BUTLERD_TEST_PROGRAMS`).
 # Run for about three hours what `cargo test` does for seconds.
@@ -159,6 +160,7 @@ soak:
     DAV_DAYS=${DAV_DAYS:-1000} cargo test -p dav many_days -- --nocapture
     CALENDAR_DAYS=${CALENDAR_DAYS:-1000} cargo test --test it calendar_days -- --nocapture
     SCHEDULE_DAYS=${SCHEDULE_DAYS:-10000} cargo test --release -p schedule due
+    BUTLERD_TEST_GROUND=${BUTLERD_TEST_GROUND:-/var/tmp} IDLE_SECONDS=${IDLE_SECONDS:-300} cargo test --release --test it idle_day::at_rest -- --nocapture
     FLOOD_SECONDS=${FLOOD_SECONDS:-480} cargo test --release --test it -- floods --nocapture --test-threads 1
     BUTLERD_TEST_CASES=${BUTLERD_TEST_CASES:-300} BUTLERD_TEST_PROGRAMS=${BUTLERD_TEST_PROGRAMS:-10000} cargo test --test it -- ratchet injections lattice --nocapture
     CHANNEL_ROUNDS=${CHANNEL_ROUNDS:-30} CHANNEL_MESSAGES=${CHANNEL_MESSAGES:-500} HOSTILE_LETTERS=${HOSTILE_LETTERS:-10000} cargo test --test it -- under_a_load hostile_letters --nocapture --test-threads 1

@@ -2,7 +2,7 @@
 //! refused and put right, a daemon that is killed in the middle of it, a schedule of its own, and what reached the
 //! owner.
 
-mod month;
+pub mod month;
 mod play;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -111,6 +111,7 @@ mod graphiti_core;
 mod growth;
 mod http_tls;
 mod http_tools;
+mod idle_day;
 mod idle_sockets;
 mod inbound;
 mod inbound_claims;

@@ -13,22 +13,27 @@ const BUTLERS: [&str; 7] = ["finance", "general", "health", "messenger", "relati
 const BEGINS: &str = "2027-03-01T00:00:00+01:00";
 const ENDS: &str = "2027-04-01T00:00:00+02:00";
 
-struct Month {
+pub struct Month {
     household: Household,
     daemon: Daemon,
     client: Client,
     receiver: Receiver,
-    model: ScriptedModel,
+    pub model: ScriptedModel,
 }
 
 /// A part of a query for each butler.
-fn of_each(part: &str) -> String {
+pub fn of_each(part: &str) -> String {
     BUTLERS.map(|butler| part.replace("{b}", butler)).join(" UNION ALL ")
 }
 
 impl Month {
     /// The evening before.
     async fn begin() -> Self {
+        Self::begin_with(|household| household).await
+    }
+
+    /// The evening before, in a household with these changes.
+    pub async fn begin_with(change: impl FnOnce(Household) -> Household) -> Self {
         let nothing = |when: &str| json!({"when": when, "steps": [{"say": "Nothing to say."}]});
         let learned = json!({"when": "keep a household's memory", "steps": [{"say": "```json\n{}\n```"}]});
         // What is to be learned from holds those words too.
@@ -41,7 +46,7 @@ impl Month {
         ]))
         .await;
         let receiver = Receiver::start().await;
-        let household = Household::moved(&model)
+        let household = change(Household::moved(&model))
             .with_webhook(&receiver, "")
             .env("BUTLERD_OWNER__NOTICE_CHANNEL", "webhook")
             .env("BUTLERD_OWNER__IDENTITIES__WEBHOOK", "door");
@@ -51,13 +56,13 @@ impl Month {
         Self { household, daemon, client, receiver, model }
     }
 
-    async fn tell(&self, butler: &str, tool: &str, arguments: Value) -> Value {
+    pub async fn tell(&self, butler: &str, tool: &str, arguments: Value) -> Value {
         self.daemon.mcp(butler).ok(tool, arguments).await
     }
 
     /// Moves the clock from one due time of what the roster declares to the next, up to that moment. What comes every
     /// five minutes runs at each stop, and tells what it passed over.
-    async fn live(&self, until: &str) {
+    pub async fn live(&self, until: &str) {
         let next = format!(
             "SELECT to_char(min(at) AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"') FROM ({}) n
              WHERE at <= $1::text::timestamptz",
@@ -100,7 +105,7 @@ impl Month {
     }
 
     /// For each schedule: how many of its times passed, how many runs there were, how many failed, and their sessions.
-    async fn told(&self) -> BTreeMap<String, [i64; 4]> {
+    pub async fn told(&self) -> BTreeMap<String, [i64; 4]> {
         let sql = of_each(
             "SELECT '{b}/' || t.name, coalesce(sum(r.times), 0)::bigint, count(*) FILTER (WHERE r.state = 'done'),
                     count(*) FILTER (WHERE r.state = 'failed'),
@@ -110,6 +115,12 @@ impl Month {
         );
         let rows = self.client.query(&sql, &[&BEGINS, &ENDS]).await.expect("what fired");
         rows.iter().map(|row| (row.get(0), [row.get(1), row.get(2), row.get(3), row.get(4)])).collect()
+    }
+
+    /// How many sessions there were.
+    pub async fn sessions(&self) -> i64 {
+        let sql = format!("SELECT count(*) FROM ({}) s", of_each("SELECT id FROM {b}.sessions"));
+        self.client.query_one(&sql, &[]).await.expect("the sessions").get(0)
     }
 
     /// What all its sessions cost: how many, tokens in, tokens out, and the price.
