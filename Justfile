@@ -123,9 +123,13 @@ sizes file:
 demo *arguments:
     cargo run --release -- demo {{arguments}}
 
-# Measure, and print a table beside the floors of the same run. Needs a quiet machine.
+# Measure, and print a table beside the floors of the same run. Needs a quiet machine. Exit 1: a target was missed.
 bench *arguments:
     cargo bench --bench house -- {{arguments}}
+
+# Draw docs/figures.svg of the runs that are kept in bench/history.jsonl.
+bench-plot:
+    cargo bench --bench house -- plot
 
 # Score how the real model routes labelled messages. Needs ANTHROPIC_API_KEY.
 bench-route file='tests/data/routing.jsonl':

@@ -11,6 +11,9 @@ use crate::household::Household;
 use crate::table::{self, Verdict, median};
 use crate::{Failed, Plan, machine};
 
+/// Memory that is nobody else's, with seven butlers.
+const OWN_MB: f64 = 10.0;
+
 /// Boots it as often as planned, prints, and leaves the last one running.
 pub async fn measure(plan: &Plan, household: &Household, butlers: usize) -> Result<Daemon, Failed> {
     let (mut walls, mut cpus, mut servers) = (Vec::new(), Vec::new(), Vec::new());
@@ -27,14 +30,33 @@ pub async fn measure(plan: &Plan, household: &Household, butlers: usize) -> Resu
         last = Some(daemon);
     }
     let daemon = last.ok_or("no round was planned")?;
-    let (wall, most) = (median(&walls), if butlers > 7 { 4.0 } else { 0.7 });
-    table::boot(butlers, wall, median(&cpus), median(&servers), Verdict::at_most(wall, most, "s"));
+    let most = match butlers {
+        7 => 0.7,
+        8..=100 => 4.0,
+        _ => 20.0,
+    };
+    let wall = median(&walls);
+    table::boot(
+        butlers,
+        (wall, table::spread(&walls)),
+        median(&cpus),
+        median(&servers),
+        Verdict::at_most(&format!("boot.{butlers}.ready"), wall, most, "s"),
+    );
     tokio::time::sleep(plan.settle).await;
-    let rss = machine::status_kib(daemon.pid(), "VmRSS")? as f64 / 1024.0;
-    let most = if butlers > 7 { 120.0 } else { 40.0 };
+    let mb = |field: &str| Ok::<_, Failed>(machine::status_kib(daemon.pid(), field)? as f64 / 1024.0);
+    let (rss, own) = (mb("VmRSS")?, mb("RssAnon")?);
+    let server = machine::resident_of_server(machine::postmaster(&household.data())?) as f64 / 1024.0;
+    let most = match butlers {
+        7 => 32.0,
+        8..=100 => 60.0,
+        _ => 300.0,
+    };
     let connections = connections(household).await?;
-    let few = (butlers == 7).then(|| Verdict::at_most(connections as f64, 10.0, "connections"));
-    table::idle(butlers, plan.settle, rss, Verdict::at_most(rss, most, "MB"), connections, few);
+    let few = Verdict::at_most(&format!("rest.{butlers}.connections"), connections as f64, 24.0, "connections");
+    let rest = Verdict::at_most(&format!("rest.{butlers}.resident"), rss, most, "MB");
+    let of_its_own = (butlers == 7).then(|| Verdict::at_most("rest.7.own", own, OWN_MB, "MB"));
+    table::idle(butlers, plan.settle, (rss, rest), (own, of_its_own), server, (connections, few));
     Ok(daemon)
 }
 

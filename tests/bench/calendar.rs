@@ -70,11 +70,13 @@ pub async fn measure(plan: &Plan) -> Result<(), Failed> {
     table::note(&format!(
         "first sync: {first:.2} s from the start of the daemon, of which the server took {own:.2} s ({at_start:.2} s before the \
          household was up): {beside:.2} s   {}",
-        Verdict::at_most(beside, FIRST_S, "s beside the server's")
+        Verdict::at_most("calendar.first_sync", beside, FIRST_S, "s beside the server's")
     ));
     table::note(&format!("{} events in a month's list on average, {times} of each in turns", listed / month.len()));
-    table::calendar("a month's list", &month, Some(Verdict::at_most(median(&month), MONTH_MS, "ms, p50")));
-    table::calendar("a free hour in five calendars", &free, Some(Verdict::at_most(median(&free), FREE_MS, "ms, p50")));
+    let verdict = Verdict::at_most("calendar.month", median(&month), MONTH_MS, "ms, p50");
+    table::calendar("a month's list", &month, Some(verdict));
+    let verdict = Verdict::at_most("calendar.free", median(&free), FREE_MS, "ms, p50");
+    table::calendar("a free hour in five calendars", &free, Some(verdict));
     table::calendar("the calendars' names", &nothing, None);
     daemon.stop().await
 }

@@ -7,12 +7,16 @@ use crate::daemon::Daemon;
 use crate::household::{Household, MODEL, READER};
 use crate::part::{Measured, Part, Window};
 use crate::table::{self, Verdict, median};
-use crate::{Failed, Plan, boot, floor_sql, load, machine};
+use crate::{Failed, Plan, boot, figures, floor_sql, load, machine};
 
 const CONNECTIONS: [usize; 3] = [1, 32, 256];
-/// Of the two floors taken together, at this many connections.
-const TARGET: f64 = 0.6;
-const TARGET_AT: usize = 32;
+/// Of the two floors taken together.
+const TARGET: f64 = 0.8;
+/// At so many connections, 99 of 100 calls take no longer than this.
+const P99_AT: usize = 32;
+const P99_MS: f64 = 5.0;
+/// What the daemon keeps after all of these calls.
+const AFTER_MB: f64 = 48.0;
 
 /// One measured window, with what it cost whom.
 #[derive(Clone)]
@@ -30,49 +34,61 @@ struct Rounds {
     together: Vec<f64>,
 }
 
+/// What the bare servers did, by round.
+#[derive(Default)]
+struct Floors {
+    hyper: Vec<f64>,
+    sdk: Vec<f64>,
+    sdk_p99_ms: Vec<f64>,
+}
+
 struct Bench<'a> {
     window: Window,
     household: &'a Household,
     daemon: Daemon,
-    sdk: Part,
+    hyper_port: u16,
     sdk_port: u16,
     postmaster: u32,
 }
 
 pub async fn measure(plan: &Plan, household: &Household) -> Result<(), Failed> {
     let daemon = Daemon::start(household, &[]).await?;
-    let mut sdk = Part::start("floor-sdk", &[], None)?;
-    let sdk_port = sdk.receive().await?;
+    let (mut hyper, mut sdk) = (Part::start("floor-hyper", &[], None)?, Part::start("floor-sdk", &[], None)?);
+    let (hyper_port, sdk_port) = (hyper.receive().await?, sdk.receive().await?);
     prepare(household, &daemon).await?;
     let window = Window {
         warm_up_ms: u64::try_from(plan.warm_up.as_millis())?,
         measured_ms: u64::try_from(plan.measured.as_millis())?,
     };
     let postmaster = machine::postmaster(&household.data())?;
-    let bench = Bench { window, household, daemon, sdk, sdk_port, postmaster };
+    let bench = Bench { window, household, daemon, hyper_port, sdk_port, postmaster };
     table::calls_head();
     for connections in CONNECTIONS {
         bench.at(plan, connections).await?;
     }
-    let rss = machine::status_kib(bench.daemon.pid(), "VmRSS")? as f64 / 1024.0;
-    let peak = machine::status_kib(bench.daemon.pid(), "VmHWM")? as f64 / 1024.0;
-    table::note(&format!("resident memory of the daemon after these calls: {rss:.1} MB, at most {peak:.1} MB"));
-    let Bench { daemon, sdk, .. } = bench;
+    let mb = |field: &str| Ok::<_, Failed>(machine::status_kib(bench.daemon.pid(), field)? as f64 / 1024.0);
+    let (rss, own, peak) = (mb("VmRSS")?, mb("RssAnon")?, mb("VmHWM")?);
+    let verdict = Verdict::at_most("calls.resident_after", rss, AFTER_MB, "MB");
+    table::note(&format!(
+        "resident memory of the daemon after these calls: {rss:.1} MB, {own:.1} of its own, at most {peak:.1} MB   {verdict}"
+    ));
+    hyper.finish().await?;
     sdk.finish().await?;
-    daemon.stop().await
+    bench.daemon.stop().await
 }
 
 impl Bench<'_> {
     async fn at(&self, plan: &Plan, connections: usize) -> Result<(), Failed> {
         let (mut get, mut set, mut latest) = (Rounds::default(), Rounds::default(), Rounds::default());
-        let (mut sdks, mut selects, mut upserts) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut floors, mut selects, mut upserts) = (Floors::default(), Vec::new(), Vec::new());
         for _ in 0..plan.rounds {
-            let bare = self.load(self.sdk_port, &[], bodies(connections, |_| call("noop", &json!({"key": "bench"}))));
-            let bare = bare.await?.load;
+            let noop = || bodies(connections, |_| call("noop", &json!({"key": "bench"})));
+            floors.hyper.push(self.load(self.hyper_port, &[], noop()).await?.load.per_second());
+            let bare = self.load(self.sdk_port, &[], noop()).await?.load;
             let select = self.sql(connections, false).await?;
             let ours = self.ours(connections, |_| call("state_get", &json!({"key": "bench"}))).await?;
             get.add(&bare, &select, ours);
-            if connections == TARGET_AT {
+            if connections == P99_AT {
                 let read = bodies(connections, |_| call("measurement_latest", &json!({"kind": "weight"})));
                 let ready = &self.daemon.ready;
                 let read = self.load(ready.ports[READER], &ready.reader_tokens, read).await?;
@@ -83,14 +99,15 @@ impl Bench<'_> {
                 .ours(connections, |n| call("state_set", &json!({"key": format!("set-{n}"), "value": {"n": n}})))
                 .await?;
             set.add(&bare, &upsert, ours);
-            sdks.push(bare.per_second());
+            floors.sdk.push(bare.per_second());
+            floors.sdk_p99_ms.push(bare.p99_us / 1000.0);
             selects.push(select.per_second());
             upserts.push(upsert.per_second());
         }
-        get.print("state_get", connections, median(&sdks), median(&selects));
-        set.print("state_set", connections, median(&sdks), median(&upserts));
-        if connections == TARGET_AT {
-            latest.print("measurement_latest", connections, median(&sdks), median(&selects));
+        get.print("state_get", connections, &floors, median(&selects));
+        set.print("state_set", connections, &floors, median(&upserts));
+        if connections == P99_AT {
+            latest.print("measurement_latest", connections, &floors, median(&selects));
         }
         Ok(())
     }
@@ -145,22 +162,32 @@ impl Rounds {
         self.ours.push(ours);
     }
 
-    fn print(&self, tool: &str, connections: usize, sdk: f64, sql: f64) {
+    fn print(&self, tool: &str, connections: usize, floors: &Floors, sql: f64) {
         let of = |f: fn(&Sample) -> f64| median(&self.ours.iter().map(f).collect::<Vec<_>>());
-        let ratio = median(&self.ratios);
+        let (ratio, p99_ms) = (median(&self.ratios), of(|s| s.load.p99_us) / 1000.0);
+        let name = format!("calls.{tool}.{connections}");
+        let mut verdicts =
+            vec![Verdict::at_least(&format!("{name}.of_floors"), ratio * 100.0, TARGET * 100.0, "% of both floors")];
+        if connections == P99_AT {
+            verdicts.push(Verdict::at_most(&format!("{name}.p99"), p99_ms, P99_MS, "ms, p99"));
+        }
+        figures::keep(&format!("{name}.rate"), of(|s| s.load.per_second()), "calls/s", None);
         table::calls(&table::Calls {
             tool,
             connections,
             p50_ms: of(|s| s.load.p50_us) / 1000.0,
-            p99_ms: of(|s| s.load.p99_us) / 1000.0,
+            p99_ms,
             per_second: of(|s| s.load.per_second()),
             daemon_us: of(|s| s.daemon_us),
             server_us: of(|s| s.server_us),
-            sdk,
+            hyper: median(&floors.hyper),
+            sdk: median(&floors.sdk),
+            sdk_p99_ms: median(&floors.sdk_p99_ms),
             sql,
             together: median(&self.together),
             ratio,
-            verdict: (connections == TARGET_AT).then(|| Verdict::at_least(ratio * 100.0, TARGET * 100.0, "%")),
+            ratios: table::spread(&self.ratios),
+            verdicts,
         });
     }
 }

@@ -61,11 +61,26 @@ pub async fn measure(plan: &Plan) -> Result<(), Failed> {
         bare_once(&bare, bare_times).await?;
     }
     table::channels_head(messages);
-    let at_most = |times: &[f64], most| Some(Verdict::at_most(median(times), most, "ms"));
+    let at_most = |name: &str, times: &[f64], most| Some(Verdict::at_most(name, median(times), most, "ms, p50"));
     let (reacts, says) = (("reaction", &floor.reaction[..]), ("echo", &floor.answer[..]));
-    table::channels("poll's return to the committed row", &ours.accepted, reacts, at_most(&ours.accepted, ACCEPTED_MS));
-    table::channels("poll's return to the reaction", &ours.reaction, reacts, at_most(&ours.reaction, REACTION_MS));
-    table::channels("session's end to the answer", &ours.from_end, says, at_most(&ours.from_end, ANSWER_MS));
+    table::channels(
+        "poll's return to the committed row",
+        &ours.accepted,
+        reacts,
+        at_most("telegram.accepted", &ours.accepted, ACCEPTED_MS),
+    );
+    table::channels(
+        "poll's return to the reaction",
+        &ours.reaction,
+        reacts,
+        at_most("telegram.reaction", &ours.reaction, REACTION_MS),
+    );
+    table::channels(
+        "session's end to the answer",
+        &ours.from_end,
+        says,
+        at_most("telegram.answer", &ours.from_end, ANSWER_MS),
+    );
     table::channels("poll's return to the answer, in all", &ours.answer, says, None);
     bot.finish().await?;
     daemon.stop().await?;

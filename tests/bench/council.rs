@@ -78,7 +78,7 @@ pub async fn measure(plan: &Plan) -> Result<(), Failed> {
                 whole.push(all);
             }
         }
-        let verdict = Verdict::at_most(median(&own), most, "ms");
+        let verdict = Verdict::at_most(&format!("council.{way}"), median(&own), most, "ms");
         println!("{what:<28} own p50 {:>7.2} ms  of {:>8.1} ms  {verdict}", median(&own), median(&whole));
         daemon.stop().await?;
     }

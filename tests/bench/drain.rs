@@ -84,9 +84,14 @@ pub async fn measure(plan: &Plan) -> Result<(), Failed> {
         waiting,
         floor,
         drained,
-        Verdict::at_least(drained / floor * 100.0, LEAST, "% of the children's rate"),
+        Verdict::at_least("drain.rate", drained / floor * 100.0, LEAST, "% of the children's rate"),
     );
-    table::alone(alone, message, pair, Verdict::at_most(message - pair, SHARE_MS, "ms of the house's own"));
+    table::alone(
+        alone,
+        message,
+        pair,
+        Verdict::at_most("drain.alone", message - pair, SHARE_MS, "ms of the house's own"),
+    );
     daemon.stop().await?;
     model.shutdown().await;
     Ok(())

@@ -55,10 +55,15 @@ pub async fn measure(plan: &Plan) -> Result<(), Failed> {
         "start, asked at the socket",
         &start,
         floors.0,
-        Some(Verdict::at_most(median(&start), START_MS, "ms, p50")),
+        Some(Verdict::at_most("journal.start", median(&start), START_MS, "ms, p50")),
     );
     table::journal("one line to a bare echo", &line, floors.0, None);
-    table::journal("hook of a start", &hook, floors.1, Some(Verdict::at_most(p95(&hook), HOOK_MS, "ms, p95")));
+    table::journal(
+        "hook of a start",
+        &hook,
+        floors.1,
+        Some(Verdict::at_most("journal.hook", p95(&hook), HOOK_MS, "ms, p95")),
+    );
     table::journal("a process that asks a bare echo", &floor, floors.1, None);
     table::journal("true", &nothing, floors.1, None);
     daemon.stop().await

@@ -72,6 +72,19 @@ pub fn cpu_of_server(postmaster: u32) -> f64 {
     seconds(ticks)
 }
 
+/// Memory of a database server in KiB: what its processes have each, and what they share once.
+pub fn resident_of_server(postmaster: u32) -> u64 {
+    let children = std::fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|entry| {
+        let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
+        stat(pid).filter(|s| s.parent == postmaster).map(|_| pid)
+    });
+    let rollup = |pid: u32| std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
+    let pss = |text: &str| {
+        text.lines().find_map(|l| l.strip_prefix("Pss:")?.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok())
+    };
+    children.chain([postmaster]).filter_map(|pid| pss(&rollup(pid))).sum()
+}
+
 /// The postmaster of the cluster in this data directory.
 pub fn postmaster(data: &Path) -> Result<u32, Failed> {
     let text = std::fs::read_to_string(data.join("postgres/postmaster.pid"))?;

@@ -1,11 +1,11 @@
 //! `just bench` (`cargo bench --bench house`): what the house costs, beside what its two floors cost in the same run.
 //!
 //! The parts run as processes of their own, all of them this very program with another first argument, so that each
-//! one's CPU time can be told apart: the daemon (`daemon`), the bare protocol library (`floor-sdk`), the bare database
-//! pool (`floor-sql`), the bare echo bot (`floor-echo`), the model gateway (`gateway`), the generator of load (`load`),
-//! and the children of sessions (`agent`, which the daemon starts).
+//! one's CPU time can be told apart: the daemon (`daemon`), bare hyper (`floor-hyper`), the bare protocol library
+//! (`floor-sdk`), the bare database pool (`floor-sql`), the bare echo bot (`floor-echo`), the model gateway (`gateway`),
+//! the generator of load (`load`), and the children of sessions (`agent`, which the daemon starts).
 //!
-//! `BENCH_ONLY=boot,calls,accepts,gateway,trigger,strangers,drain,channels,project,journal,memory,pages,trade,
+//! `BENCH_ONLY=boot,thousand,calls,accepts,gateway,trigger,strangers,drain,channels,project,journal,memory,pages,trade,
 //! overhead,calendar` names parts.
 //! `BENCH_ONLY=soak` is one that nobody else asks for: a thousand sessions of the child that misbehaves, and whether
 //! anything is left of them. In it, and in the overhead, this program plays that child as well.
@@ -14,7 +14,8 @@
 //! much of what was said memory finds again (`just bench-recall`).
 //!
 //! `BENCH_QUICK=1` is a short form: one round of a second each, and no wait for idle connections to be given back.
-//! A target that is missed is printed as such and fails nothing.
+//! A target that is missed in full form is named at the end, and the exit code is 1. The figures of a run in full form are
+//! a line of `bench/history.jsonl`; `plot` draws them (`just bench-plot`).
 
 #![allow(clippy::too_many_lines, reason = "a measurement is one story, told to its end")]
 
@@ -30,7 +31,9 @@ mod daemon;
 mod drain;
 #[path = "../bin/fake_cli.rs"]
 mod fake_cli;
+mod figures;
 mod floor_echo;
+mod floor_hyper;
 mod floor_sdk;
 mod floor_sql;
 mod gateway;
@@ -98,11 +101,16 @@ fn main() -> ExitCode {
         "daemon" => many_threads(daemon::run(&rest)),
         "floor-ask" => project::ask(&rest),
         "floor-echo" => one_thread(floor_echo::run(&rest)),
+        "floor-hyper" => many_threads(floor_hyper::run()),
         "floor-sdk" => many_threads(floor_sdk::run()),
         "floor-sql" => many_threads(floor_sql::run()),
         "gateway" => many_threads(gateway::run(&rest)),
         "load" => load::run(),
-        "recall" => one_thread(recall::run(&rest)),
+        "plot" => figures::plot(&rest),
+        "recall" => one_thread(async {
+            recall::run(&rest).await?;
+            figures::close(&Plan::of_environment(), &machine::describe(), "recall")
+        }),
         "route" => one_thread(routing::run(&rest)),
         // As the daemon calls Claude Code.
         "-p" => {
@@ -160,6 +168,14 @@ async fn measure(plan: Plan) -> Result<(), Failed> {
         daemon::Daemon::start(&hundred, &[]).await?.stop().await?;
         boot::measure(&plan, &hundred, 100).await?.stop().await?;
     }
+    if wanted("thousand") {
+        table::thousand_head();
+        let thousand = household::Household::new(993)?;
+        let begun = std::time::Instant::now();
+        daemon::Daemon::start(&thousand, &[]).await?.stop().await?;
+        table::note(&format!("the first start, and its end: {:.1} s", begun.elapsed().as_secs_f64()));
+        boot::measure(&Plan { rounds: 1, ..plan }, &thousand, 1000).await?.stop().await?;
+    }
     if wanted("calls") {
         calls::measure(&plan, &seven).await?;
     }
@@ -208,7 +224,7 @@ async fn measure(plan: Plan) -> Result<(), Failed> {
     if only.split(',').any(|part| part == "soak") {
         soaking::measure(&plan).await?;
     }
-    Ok(())
+    figures::close(&plan, &machine, &only)
 }
 
 fn plan_line(plan: &Plan) -> String {

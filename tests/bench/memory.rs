@@ -17,8 +17,8 @@ use crate::table::{self, Verdict, median};
 use crate::{Failed, Plan, boot};
 
 /// In milliseconds, p50, inside the daemon.
-const SEARCH_MS: f64 = 5.0;
-const CONTEXT_MS: f64 = 8.0;
+const SEARCH_MS: f64 = 2.0;
+const CONTEXT_MS: f64 = 3.0;
 /// Of 10,000 memories, in milliseconds.
 const COLD_MS: f64 = 300.0;
 const MEANWHILE_MS: f64 = 50.0;
@@ -132,7 +132,7 @@ pub async fn measure(plan: &Plan) -> Result<(), Failed> {
                    FROM (SELECT duration_us FROM general.tool_calls WHERE tool = $1 ORDER BY id DESC LIMIT $2) c";
         let row = client.query_one(sql, &[&tool, &i64::from(rounds)]).await?;
         let (p50, p99): (f64, f64) = (row.get(0), row.get(1));
-        let verdict = Verdict::at_most(p50, most, "ms");
+        let verdict = Verdict::at_most(&format!("memory.{tool}"), p50, most, "ms, p50");
         table::note(&format!(
             "{tool}: p50 {p50:.2} ms, p99 {p99:.2} ms inside the daemon, {:.0} % of full text   {verdict}",
             100.0 * p50 / full_text
@@ -141,7 +141,7 @@ pub async fn measure(plan: &Plan) -> Result<(), Failed> {
     let stats = caller.call("memory_stats", json!({})).await?;
     let bytes = stats["index"]["bytes"].as_f64().ok_or_else(|| format!("no size of the index: {stats}"))?;
     let mb = bytes / 1e6;
-    table::note(&format!("the index takes {mb:.1} MB   {}", Verdict::at_most(mb, INDEX_MB, "MB")));
+    table::note(&format!("the index takes {mb:.1} MB   {}", Verdict::at_most("memory.index", mb, INDEX_MB, "MB")));
     drop(client);
     daemon.stop().await
 }
@@ -170,13 +170,13 @@ async fn cold(household: &Household, port: u16) -> Result<(), Failed> {
     };
     table::note(&format!(
         "a cold index of 10,000 answers after {there:.0} ms   {}",
-        Verdict::at_most(there, COLD_MS, "ms")
+        Verdict::at_most("memory.cold", there, COLD_MS, "ms")
     ));
     let longest = waited.iter().copied().fold(0.0, f64::max);
     table::note(&format!(
         "meanwhile full text answered {} times, within {longest:.1} ms   {}",
         waited.len(),
-        Verdict::at_most(longest, MEANWHILE_MS, "ms")
+        Verdict::at_most("memory.meanwhile", longest, MEANWHILE_MS, "ms")
     ));
     Ok(())
 }

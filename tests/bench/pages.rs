@@ -161,7 +161,7 @@ async fn nobody_looks(plan: &Plan) -> Result<(), Failed> {
         let (low, high) = weights.iter().fold((f64::MAX, f64::MIN), |(low, high), w| (low.min(*w), high.max(*w)));
         format!("{:.2} MB ({low:.2} to {high:.2})", median(weights))
     };
-    let verdict = Verdict::at_most(median(&with) - median(&without), AT_REST_MB, "MB more");
+    let verdict = Verdict::at_most("pages.at_rest", median(&with) - median(&without), AT_REST_MB, "MB more");
     table::note(&format!(
         "at rest, nobody looking, of its own memory: {}; without pages {}   {verdict}",
         told(&with),
@@ -396,14 +396,14 @@ impl Looks<'_> {
             self.largest = (what.to_owned(), weight);
         }
         let (p50, p95) = (median(&waited), p95(&waited));
-        let verdict = Verdict::at_most(p95, FIRST_BYTE_MS, "ms, p95");
+        let verdict = Verdict::at_most(&format!("pages.{}", what.replace(' ', "_")), p95, FIRST_BYTE_MS, "ms, p95");
         table::note(&format!("{what:<34} p50 {p50:>7.1} ms  p95 {p95:>7.1} ms   {verdict}"));
         Ok(())
     }
 
     fn told(&self) {
         let kb = self.largest.1 as f64 / 1024.0;
-        let verdict = Verdict::at_most(kb, FIRST_LOAD_KB, "KB");
+        let verdict = Verdict::at_most("pages.first_load", kb, FIRST_LOAD_KB, "KB");
         table::note(&format!(
             "the largest first load, with all that a page loads: {kb:.1} KB ({})   {verdict}",
             self.largest.0
@@ -440,9 +440,9 @@ async fn stay_open(plan: &Plan, daemon: &Daemon, browser: &Browser) -> Result<()
     let (more, asked) = (weight()? - before, asked.iter().sum::<u32>());
     table::note(&format!(
         "{OPEN} open pages: {more:.1} MB more   {};  {percent:.2} % of a core when idle, for {asked} pages in {} s   {}",
-        Verdict::at_most(more, OPEN_MB, "MB"),
+        Verdict::at_most("pages.open", more, OPEN_MB, "MB"),
         period.as_secs(),
-        Verdict::at_most(percent, OPEN_CORE_PERCENT, "%")
+        Verdict::at_most("pages.open_core", percent, OPEN_CORE_PERCENT, "%")
     ));
     Ok(())
 }

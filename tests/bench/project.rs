@@ -81,15 +81,15 @@ pub async fn measure(plan: &Plan) -> Result<(), Failed> {
         "hook of a prompt",
         &times.hook,
         &times,
-        Some(Verdict::at_most(p95(&times.hook), HOOK_MS, "ms, p95")),
+        Some(Verdict::at_most("project.hook", p95(&times.hook), HOOK_MS, "ms, p95")),
     );
-    let recall = Verdict::at_most(median(&times.recall), RECALL_MS, "ms, p50");
+    let recall = Verdict::at_most("project.recall", median(&times.recall), RECALL_MS, "ms, p50");
     table::project("recall by the command line", &times.recall, &times, Some(recall));
     table::project("one line to a bare echo", &times.echo, &times, None);
     table::project("true", &times.nothing, &times, None);
-    table::note(&format!("{MANY} memories: {}", of_many.text()));
-    table::note(&format!("{} memories: {}", memories.len(), of_few.text()));
-    let all = Verdict::at_least(stored as f64, AT_ONCE as f64, "");
+    table::note(&format!("{MANY} memories: {}", of_many.text(MANY)));
+    table::note(&format!("{} memories: {}", memories.len(), of_few.text(memories.len())));
+    let all = Verdict::at_least("project.at_once", stored as f64, AT_ONCE as f64, "stored");
     table::note(&format!("{AT_ONCE} hooks at once, each with something to store: {stored} stored   {all}"));
     daemon.stop().await
 }
@@ -234,7 +234,8 @@ impl Hits {
         self.unrelated += keys.iter().filter(|key| !key.is_some_and(|key| prompt.relevant.contains(key))).count();
     }
 
-    fn text(&self) -> String {
+    /// `of`: how many memories there are.
+    fn text(&self, of: usize) -> String {
         let share = |of: usize, all: usize| if all == 0 { 0.0 } else { 100.0 * of as f64 / all as f64 };
         let (hits, unrelated) = (share(self.hits, self.answerable), share(self.unrelated, self.lines));
         format!(
@@ -242,10 +243,10 @@ impl Hits {
              without a memory got none",
             self.hits,
             self.answerable,
-            Verdict::at_least(hits, HITS, "of 100"),
+            Verdict::at_least(&format!("project.hits_of_{of}"), hits, HITS, "of 100"),
             self.unrelated,
             self.lines,
-            Verdict::at_most(unrelated, UNRELATED, "of 100"),
+            Verdict::at_most(&format!("project.unrelated_of_{of}"), unrelated, UNRELATED, "of 100"),
             self.rightly_silent,
             self.silent,
         )

@@ -44,27 +44,35 @@ pub async fn measure(plan: &Plan) -> Result<(), Failed> {
 }
 
 fn show(sessions: usize, seen: &Seen) {
-    let none = |n: usize| Verdict::at_most(n as f64, 0.0, "");
+    let none = |name: &str, n: usize| Verdict::at_most(&format!("soak.{name}"), n as f64, 0.0, name);
     println!(
         "\nThe child that misbehaves, {} sessions, {AT_ONCE} at once, in {:.0} s",
         sessions,
         seen.took.as_secs_f64()
     );
-    table::note(&format!("sessions whose state or class is wrong: {}   {}", seen.wrong.len(), none(seen.wrong.len())));
-    table::note(&format!("processes alive 5 s after their session: {}   {}", seen.left.len(), none(seen.left.len())));
+    table::note(&format!(
+        "sessions whose state or class is wrong: {}   {}",
+        seen.wrong.len(),
+        none("wrong", seen.wrong.len())
+    ));
+    table::note(&format!(
+        "processes alive 5 s after their session: {}   {}",
+        seen.left.len(),
+        none("processes", seen.left.len())
+    ));
     let samples = seen.samples;
     table::note(&format!(
         "zombies of the daemon whose session was over, in {samples} samples: {}   {}; orphans that init buried late: {}",
         seen.zombies.len(),
-        none(seen.zombies.len()),
+        none("zombies", seen.zombies.len()),
         seen.unburied_orphans.len()
     ));
-    table::note(&format!("workspaces left: {}   {}", seen.workspaces, none(seen.workspaces)));
+    table::note(&format!("workspaces left: {}   {}", seen.workspaces, none("workspaces", seen.workspaces)));
     let [before, most, after] = seen.descriptors;
-    let verdict = Verdict::at_most(after as f64, before as f64, "descriptors");
+    let verdict = Verdict::at_most("soak.descriptors", after as f64, before as f64, "descriptors");
     table::note(&format!("descriptors of the daemon: {before} before, at most {most}, {after} after   {verdict}"));
     let [before, most, after] = seen.resident.map(|kib| kib as f64 / 1024.0);
-    let verdict = Verdict::at_most(after, before * 1.1, "MB");
+    let verdict = Verdict::at_most("soak.resident", after, before * 1.1, "MB");
     table::note(&format!("resident memory: {before:.1} MB before, at most {most:.1}, {after:.1} after   {verdict}"));
     for line in seen.wrong.iter().chain(&seen.left).chain(&seen.zombies).take(20) {
         table::note(line);

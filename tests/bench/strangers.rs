@@ -61,7 +61,7 @@ pub async fn measure(plan: &Plan, household: &Household) -> Result<(), Failed> {
         }
     }
     let (owner, stranger) = (median(&owners), median(&strangers));
-    let verdict = Verdict::at_most(stranger / owner * 100.0, MOST, "% of the owner's");
+    let verdict = Verdict::at_most("session.stranger", stranger / owner * 100.0, MOST, "% of the owner's");
     table::strangers(plan.triggers, CALLS, owner, stranger, verdict);
     daemon.stop().await?;
     model.shutdown().await;

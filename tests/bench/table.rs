@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::figures;
 use crate::project::Times;
 
 /// The median; 0 of nothing.
@@ -14,6 +15,12 @@ pub fn median(values: &[f64]) -> f64 {
         n if n % 2 == 1 => sorted[n / 2],
         n => (sorted[n / 2 - 1] + sorted[n / 2]) / 2.0,
     }
+}
+
+/// The lowest and the highest; zeros of nothing.
+pub fn spread(values: &[f64]) -> (f64, f64) {
+    let low = values.iter().copied().reduce(f64::min).unwrap_or(0.0);
+    (low, values.iter().copied().reduce(f64::max).unwrap_or(0.0))
 }
 
 /// What 19 of 20 stay below; 0 of nothing.
@@ -30,11 +37,17 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    pub fn at_most(value: f64, most: f64, unit: &str) -> Self {
-        Self { met: value <= most, target: format!("at most {most} {unit}") }
+    /// Of the figure of this name, which is kept.
+    pub fn at_most(name: &str, value: f64, most: f64, unit: &str) -> Self {
+        Self::of(name, value, (format!("at most {most}"), value <= most), unit)
     }
-    pub fn at_least(value: f64, least: f64, unit: &str) -> Self {
-        Self { met: value >= least, target: format!("at least {least} {unit}") }
+    /// As above.
+    pub fn at_least(name: &str, value: f64, least: f64, unit: &str) -> Self {
+        Self::of(name, value, (format!("at least {least}"), value >= least), unit)
+    }
+    fn of(name: &str, value: f64, (target, met): (String, bool), unit: &str) -> Self {
+        figures::keep(name, value, unit, Some((target.clone(), met)));
+        Self { met, target: format!("{target} {unit}") }
     }
 }
 
@@ -52,17 +65,34 @@ pub fn boot_head() {
     println!("\nBoot to ready on a migrated database, and the household at rest");
 }
 
-pub fn boot(butlers: usize, wall: f64, cpu: f64, postgres: f64, verdict: Verdict) {
+pub fn thousand_head() {
+    println!("\nA thousand butlers on a migrated database");
+}
+
+pub fn boot(butlers: usize, (wall, (low, high)): (f64, (f64, f64)), cpu: f64, postgres: f64, verdict: Verdict) {
     println!(
-        "  {butlers:>3} butlers: {wall:.3} s wall, {cpu:.3} s CPU of the daemon; PostgreSQL's own start apart: \
+        "  {butlers:>3} butlers: {wall:.3} s wall ({low:.3} to {high:.3}), {cpu:.3} s CPU of the daemon; PostgreSQL's own start apart: \
          {postgres:.3} s   {verdict}"
     );
 }
 
-pub fn idle(butlers: usize, after: Duration, rss: f64, verdict: Verdict, connections: i64, few: Option<Verdict>) {
-    println!("  {butlers:>3} butlers, {} s after: {rss:.1} MB resident   {verdict}", after.as_secs());
-    let few = few.map(|v| format!("   {v}")).unwrap_or_default();
-    println!("  {butlers:>3} butlers, {} s after: {connections} database connections{few}", after.as_secs());
+/// Resident, own and the database server's memory are MB.
+pub fn idle(
+    butlers: usize,
+    after: Duration,
+    (rss, rest): (f64, Verdict),
+    (own, of_its_own): (f64, Option<Verdict>),
+    server: f64,
+    (connections, few): (i64, Verdict),
+) {
+    let of_its_own = of_its_own.map(|v| format!("   {v}")).unwrap_or_default();
+    println!("  {butlers:>3} butlers, {} s after: {rss:.1} MB resident   {rest}", after.as_secs());
+    println!("  {butlers:>3} butlers, {} s after: {own:.1} MB of its own{of_its_own}", after.as_secs());
+    println!(
+        "  {butlers:>3} butlers, {} s after: {server:.1} MB of its database server's, shared pages once",
+        after.as_secs()
+    );
+    println!("  {butlers:>3} butlers, {} s after: {connections} database connections   {few}", after.as_secs());
 }
 
 /// A line of the table of calls.
@@ -74,39 +104,61 @@ pub struct Calls<'a> {
     pub per_second: f64,
     pub daemon_us: f64,
     pub server_us: f64,
+    /// Of the floors in the same rounds, and the SDK's p99 in milliseconds.
+    pub hyper: f64,
     pub sdk: f64,
+    pub sdk_p99_ms: f64,
     pub sql: f64,
     pub together: f64,
     pub ratio: f64,
-    pub verdict: Option<Verdict>,
+    /// The lowest and the highest round's.
+    pub ratios: (f64, f64),
+    pub verdicts: Vec<Verdict>,
 }
 
 pub fn calls_head() {
     println!("\ntools/call with a session's token, audit and tenant on, beside the floors of the same run");
     println!(
-        "  floor a: bare SDK server, no-op tool; b: bare pooled SELECT, or committed upsert of two rows (calls/s)"
+        "  floor h: bare hyper; a: bare SDK server, no-op tool; b: bare pooled SELECT, or committed upsert of two rows (calls/s)"
     );
     println!(
-        "  {:<9} {:>5} {:>9} {:>9} {:>9} {:>10} {:>10} {:>9} {:>9} {:>12} {:>6}",
-        "tool", "conns", "p50 ms", "p99 ms", "calls/s", "daemon µs", "server µs", "a", "b", "1/(1/a+1/b)", "ratio"
+        "  {:<18} {:>5} {:>9} {:>9} {:>9} {:>9} {:>10} {:>10} {:>9} {:>9} {:>9} {:>12} {:>6}",
+        "tool",
+        "conns",
+        "p50 ms",
+        "p99 ms",
+        "a's p99",
+        "calls/s",
+        "daemon µs",
+        "server µs",
+        "h",
+        "a",
+        "b",
+        "1/(1/a+1/b)",
+        "ratio"
     );
 }
 
 pub fn calls(c: &Calls<'_>) {
-    let verdict = c.verdict.as_ref().map(|v| format!("   {v}")).unwrap_or_default();
+    let verdicts: Vec<String> = c.verdicts.iter().map(|v| format!("   {v}")).collect();
     println!(
-        "  {:<9} {:>5} {:>9.3} {:>9.3} {:>9.0} {:>10.1} {:>10.1} {:>9.0} {:>9.0} {:>12.0} {:>5.0}%{verdict}",
+        "  {:<18} {:>5} {:>9.3} {:>9.3} {:>9.3} {:>9.0} {:>10.1} {:>10.1} {:>9.0} {:>9.0} {:>9.0} {:>12.0} {:>5.0}% ({:.0} to {:.0}){}",
         c.tool,
         c.connections,
         c.p50_ms,
         c.p99_ms,
+        c.sdk_p99_ms,
         c.per_second,
         c.daemon_us,
         c.server_us,
+        c.hyper,
         c.sdk,
         c.sql,
         c.together,
-        c.ratio * 100.0
+        c.ratio * 100.0,
+        c.ratios.0 * 100.0,
+        c.ratios.1 * 100.0,
+        verdicts.concat()
     );
 }
 
@@ -128,9 +180,9 @@ pub fn claimed(messages: usize, from_answer: f64, from_request: f64, verdict: Ve
     );
 }
 
-pub fn trigger(times: usize, first_request: f64, model: f64, end: f64) {
+pub fn trigger(times: usize, first_request: f64, model: f64, end: f64, verdict: Verdict) {
     println!("\nTrigger of a native session, p50 of {times}");
-    println!("  to the child's first MCP request: {first_request:.1} ms");
+    println!("  to the child's first MCP request: {first_request:.1} ms   {verdict}");
     println!(
         "  to its first request to the model (after its MCP handshake): {model:.1} ms; to the closed row: {end:.1} ms"
     );
@@ -232,6 +284,6 @@ pub fn gateway(kib: usize, direct: f64, through: f64) {
     println!(
         "  request of {kib:>4} KiB: direct {direct:.2} ms, through {through:.2} ms, added {added:.2} ms, {:.2} times   {}",
         through / direct,
-        Verdict::at_most(added, 2.0, "ms added")
+        Verdict::at_most(&format!("gateway.{kib}_kib"), added, 2.0, "ms added")
     );
 }

@@ -35,7 +35,10 @@ pub async fn measure(plan: &Plan) -> Result<(), Failed> {
     let reloaded = household.butlerd(&["reload"])?;
     let orchard = reloaded["butlers"].as_array().into_iter().flatten().find(|b| b["name"] == "orchard");
     let took = orchard.and_then(|b| b["ms"].as_f64()).ok_or_else(|| format!("no new butler: {reloaded}"))?;
-    table::note(&format!("a new butler serves {took:.0} ms after reload   {}", Verdict::at_most(took, NEW_MS, "ms")));
+    table::note(&format!(
+        "a new butler serves {took:.0} ms after reload   {}",
+        Verdict::at_most("trade.new_butler", took, NEW_MS, "ms")
+    ));
     let statement = statement()?;
     let login = household.butlerd(&["db", "url", "--butler", BUTLER])?;
     let url = login["url"].as_str().ok_or("no login")?;
@@ -63,7 +66,7 @@ pub async fn measure(plan: &Plan) -> Result<(), Failed> {
     let ratio = ours / bare;
     table::note(&format!(
         "p50 {ours:.3} ms inside the daemon, its bare statement {bare:.3} ms: {ratio:.2} times   {}",
-        Verdict::at_most(ratio, TARGET, "times")
+        Verdict::at_most("trade.tool", ratio, TARGET, "times")
     ));
     drop(client);
     daemon.stop().await
