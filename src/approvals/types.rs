@@ -40,20 +40,9 @@ impl RiskTier {
 }
 
 /// How far a call is that waits, or waited, for a decision.
-#[derive(
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    Debug,
-    Serialize,
-    Deserialize,
-    IntoStaticStr,
-    EnumString,
-    VariantArray,
-    schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[derive(IntoStaticStr, EnumString, VariantArray)]
 #[strum(serialize_all = "lowercase")]
 #[schemars(rename = "ApprovalStatus")]
 pub enum Status {

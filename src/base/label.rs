@@ -10,22 +10,9 @@ use strum::{EnumString, IntoStaticStr};
 use super::text::plain_identity;
 
 /// How far the text behind a request is believed. It only falls along a lineage.
-#[derive(
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Debug,
-    Serialize,
-    Deserialize,
-    IntoStaticStr,
-    EnumString,
-    schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[derive(IntoStaticStr, EnumString)]
 #[strum(serialize_all = "lowercase")]
 pub enum Trust {
     /// Somebody whom nobody introduced.

@@ -26,21 +26,9 @@ pub enum RuntimeKind {
 }
 
 /// The protocol that the native runtime speaks to a model.
-#[derive(
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    Debug,
-    Serialize,
-    Deserialize,
-    JsonSchema,
-    EnumString,
-    Display,
-    IntoStaticStr,
-    VariantNames,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[derive(EnumString, Display, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Api {
     /// The Messages API.
@@ -85,21 +73,9 @@ pub enum DispatchMode {
 }
 
 /// What becomes of times that passed while butlerd was not there.
-#[derive(
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    Debug,
-    Serialize,
-    Deserialize,
-    JsonSchema,
-    EnumString,
-    Display,
-    IntoStaticStr,
-    VariantNames,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[derive(EnumString, Display, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Missed {
     /// Nothing but their rows.
