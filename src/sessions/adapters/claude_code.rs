@@ -186,10 +186,6 @@ impl Adapter for ClaudeCode {
         RuntimeKind::ClaudeCode
     }
 
-    fn env_list(&self) -> EnvList {
-        FIXED_ENV
-    }
-
     fn compose(&self, inv: &Invocation) -> Result<Composed, AdapterError> {
         if inv.prompt.trim().is_empty() {
             return Err(AdapterError::EmptyPrompt);

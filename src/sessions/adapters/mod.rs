@@ -96,7 +96,7 @@ pub struct Probe {
 /// use llm_api::{ErrorClass, Failure, Usage};
 /// use process::{ExitInfo, ProcessSupervisor};
 /// use sessions::adapters::{
-///     Adapter, AdapterError, CHILD_PATH, Composed, EnvList, Invocation, Needs, Outcome, Parser, Probe, RunEvent,
+///     Adapter, AdapterError, CHILD_PATH, Composed, Invocation, Needs, Outcome, Parser, Probe, RunEvent,
 /// };
 /// use sessions::workspace::SessionFile;
 ///
@@ -106,9 +106,6 @@ pub struct Probe {
 /// impl Adapter for Echo {
 ///     fn kind(&self) -> RuntimeKind {
 ///         RuntimeKind::Native // A new runtime gets a name of its own there.
-///     }
-///     fn env_list(&self) -> EnvList {
-///         EnvList { always: &[], sometimes: &[] }
 ///     }
 ///     fn compose(&self, invocation: &Invocation) -> Result<Composed, AdapterError> {
 ///         let contents = invocation.prompt.clone().into_bytes();
@@ -163,9 +160,6 @@ pub struct Probe {
 #[async_trait]
 pub trait Adapter: Send + Sync {
     fn kind(&self) -> RuntimeKind;
-
-    /// The names of its variables.
-    fn env_list(&self) -> EnvList;
 
     /// What to start, and which files must be in the workspace before.
     fn compose(&self, invocation: &Invocation) -> Result<Composed, AdapterError>;

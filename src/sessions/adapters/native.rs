@@ -42,10 +42,6 @@ impl Adapter for Native {
         RuntimeKind::Native
     }
 
-    fn env_list(&self) -> EnvList {
-        FIXED_ENV
-    }
-
     fn compose(&self, inv: &Invocation) -> Result<Composed, AdapterError> {
         if inv.prompt.trim().is_empty() {
             return Err(AdapterError::EmptyPrompt);
