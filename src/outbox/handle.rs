@@ -4,8 +4,6 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, RwLock};
 
-use jiff::Timestamp;
-use serde_json::Value;
 use tokio::sync::{Notify, broadcast};
 use uuid::Uuid;
 
@@ -46,23 +44,6 @@ pub struct DeliveryEvent {
     pub tenant: TenantId,
     pub channel: String,
     pub state: &'static str,
-}
-
-/// What became of a delivery so far.
-#[derive(Clone, Debug)]
-pub struct DeliveryStatus {
-    pub delivery: Uuid,
-    pub state: String,
-    pub error: Option<String>,
-    pub receipt: Option<Value>,
-    pub due_at: Timestamp,
-}
-
-impl DeliveryStatus {
-    /// Nothing is known of it yet.
-    pub(super) fn open(delivery: Uuid, due_at: Timestamp) -> Self {
-        Self { delivery, state: "pending".to_owned(), error: None, receipt: None, due_at }
-    }
 }
 
 /// Cheap to clone.

@@ -49,7 +49,7 @@ mod watch;
 pub use channel::{Channel, Conversation, Outcome, Shown, WouldRefuse};
 pub use delivery::{DecisionRequest, Delivery, Intent, NewDelivery};
 pub use files::{MOST_BYTES, MOST_FILES, OutFile, files_to_save};
-pub use handle::{DeliveryEvent, DeliveryStatus, Outbox, OutboxParts};
+pub use handle::{DeliveryEvent, Outbox, OutboxParts};
 pub use household::{CHAT, Owner};
 pub use operator_tools::messenger_tools;
 pub use owner::OwnerNote;
@@ -58,12 +58,12 @@ pub use pump::{DeliveryHooks, Pump};
 pub use recipient::{Recipient, RecipientError};
 pub use sql::OLD;
 pub use sql::notices::NoticeSources;
-pub use sql::views::{Attempt, DeliveryView, FileView};
+pub use sql::views::{Attempt, DeliveryStatus, DeliveryView, FileView, Note};
 pub use tool::{
     ATTACHMENTS_TO_OWNER, FILES_TOO_LATE, SendRequest, deferred_until, egress_target, egress_target_fn, send,
     send_tool, send_tool_name,
 };
-pub use views::{Changed, DeliveryError, Note};
+pub use views::{Changed, DeliveryError};
 
 /// The butler that everything leaves through.
 pub const MESSENGER: &str = "messenger";

@@ -9,10 +9,11 @@ use uuid::Uuid;
 
 use super::delivery::NewDelivery;
 use super::files::{OutFile, files_to_save};
-use super::handle::{DeliveryStatus, Outbox};
+use super::handle::Outbox;
 use super::quiet;
 use super::recipient::Recipient;
 use super::sql::post;
+use super::sql::views::DeliveryStatus;
 use base::{Label, Principal, Priority, crash};
 use tools::{
     self, Definition, Effect, EgressRecipient, EgressTargetFn, Meta, SchemaError, Tool, ToolCall, ToolError, handler,

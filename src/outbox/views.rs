@@ -3,18 +3,16 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::files::OutFile;
-use super::handle::{DeliveryStatus, Outbox};
+use super::handle::Outbox;
 use super::household::CHAT;
-use super::sql::views::{self as sql, Change, DeliveryView, Set, UnshownRow};
-use base::text::links::for_owner;
-use base::{IdBeginning, TenantId, Trust};
+use super::sql::views::{self as sql, Change, DeliveryStatus, DeliveryView, Note, Set};
+use base::{IdBeginning, TenantId};
 use store::StoreError;
 
 /// What a person's command made of one.
@@ -24,21 +22,6 @@ pub struct Changed {
     pub id: Uuid,
     pub before: String,
     pub state: String,
-}
-
-/// Something that the chat shows.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
-#[schemars(rename = "OwnerNote")]
-pub struct Note {
-    pub id: Uuid,
-    pub from: String,
-    pub kind: String,
-    pub subject: Option<String>,
-    pub message: String,
-    pub at: Timestamp,
-    /// When somebody saw it, where that is asked for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub seen_at: Option<Timestamp>,
 }
 
 /// Why nothing was changed.
@@ -202,14 +185,7 @@ impl Outbox {
 
     async fn posted(&self, tenant: &TenantId, id: Uuid) -> Result<DeliveryStatus, StoreError> {
         let row = sql::posted(&mut self.db().shared(tenant).await?, tenant, id).await?;
-        let row = row.ok_or_else(|| StoreError::Unexpected("a delivery is gone".to_owned()))?;
-        Ok(DeliveryStatus {
-            delivery: id,
-            state: row.state,
-            error: row.last_error,
-            receipt: row.receipt,
-            due_at: row.due_at,
-        })
+        row.ok_or_else(|| StoreError::Unexpected("a delivery is gone".to_owned()))
     }
 
     /// Its butler was told of the bad end by the answer to its own call.
@@ -222,7 +198,7 @@ impl Outbox {
         let mut live = self.live();
         let deadline = Instant::now() + within;
         loop {
-            let notes = self.notes(tenant).await?;
+            let notes = sql::unshown(&mut self.db().shared(tenant).await?, tenant).await?;
             if !notes.is_empty() || Instant::now() >= deadline {
                 return Ok(notes);
             }
@@ -236,41 +212,9 @@ impl Outbox {
         }
     }
 
-    async fn notes(&self, tenant: &TenantId) -> Result<Vec<Note>, StoreError> {
-        let note = |row: UnshownRow| {
-            let trust = Trust::from_name(&row.trust);
-            let told = |text: Option<String>| text.map(|text| for_owner(&text, trust).into_owned());
-            Note {
-                id: row.id,
-                from: row.origin,
-                kind: row.kind,
-                subject: told(row.subject),
-                message: told(row.message).unwrap_or_default(),
-                at: row.created_at,
-                seen_at: None,
-            }
-        };
-        let rows = sql::unshown(&mut self.db().shared(tenant).await?, tenant).await?;
-        Ok(rows.into_iter().map(note).collect())
-    }
-
     /// What the chat has for the owner, seen or not, the newest first; what came before another, if that is named.
     pub async fn told(&self, tenant: &TenantId, before: Option<Uuid>, limit: i64) -> Result<Vec<Note>, StoreError> {
-        let rows = sql::told(&mut self.db().shared(tenant).await?, tenant, before, limit).await?;
-        let note = |row: sql::ToldRow| {
-            let trust = Trust::from_name(&row.trust);
-            let safe = |text: Option<String>| text.map(|text| for_owner(&text, trust).into_owned());
-            Note {
-                id: row.id,
-                from: row.origin,
-                kind: row.kind,
-                subject: safe(row.subject),
-                message: safe(row.message).unwrap_or_default(),
-                at: row.created_at,
-                seen_at: row.shown_at,
-            }
-        };
-        Ok(rows.into_iter().map(note).collect())
+        sql::told(&mut self.db().shared(tenant).await?, tenant, before, limit).await
     }
 
     /// Somebody has seen these.

@@ -3,8 +3,10 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tokio_postgres::Row;
 use uuid::Uuid;
 
+use base::text::links::for_owner;
 use base::{TenantId, Trust};
 use store::{AsRows, Lease, StoreError};
 
@@ -249,17 +251,31 @@ pub(crate) async fn standing(lease: &mut Lease, tenant: &TenantId, id: Uuid) -> 
 
 store::row! {
     /// What became of a delivery so far.
-    pub(crate) struct PostedRow {
+    #[derive(Clone, Debug)]
+    pub struct DeliveryStatus {
+        pub delivery: Uuid,
         pub state: String,
-        pub last_error: Option<String>,
+        pub error: Option<String>,
         pub receipt: Option<Value>,
         pub due_at: Timestamp,
     }
 }
 
+impl DeliveryStatus {
+    /// Nothing is known of it yet.
+    pub(crate) fn open(delivery: Uuid, due_at: Timestamp) -> Self {
+        Self { delivery, state: "pending".to_owned(), error: None, receipt: None, due_at }
+    }
+}
+
 /// What became of a delivery so far.
-pub(crate) async fn posted(lease: &mut Lease, tenant: &TenantId, id: Uuid) -> Result<Option<PostedRow>, StoreError> {
-    let sql = "SELECT state, last_error, receipt, due_at FROM shared.outbox WHERE tenant_id = $1 AND id = $2";
+pub(crate) async fn posted(
+    lease: &mut Lease,
+    tenant: &TenantId,
+    id: Uuid,
+) -> Result<Option<DeliveryStatus>, StoreError> {
+    let sql = "SELECT id AS delivery, state, last_error AS error, receipt, due_at FROM shared.outbox
+               WHERE tenant_id = $1 AND id = $2";
     lease.read(sql, &[&tenant.as_str(), &id]).await.first_typed().map_err(failed())
 }
 
@@ -271,21 +287,31 @@ pub(crate) async fn heard(lease: &mut Lease, tenant: &TenantId, id: Uuid, now: T
 }
 
 store::row! {
-    /// Something that is there for the chat and was not shown.
-    pub(crate) struct UnshownRow {
+    /// Something that the chat shows.
+    #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+    #[schemars(rename = "OwnerNote")]
+    pub struct Note {
         pub id: Uuid,
-        pub origin: String,
+        pub from: String = |row| row.get("origin"),
         pub kind: String,
-        pub subject: Option<String>,
-        pub message: Option<String>,
-        pub created_at: Timestamp,
-        pub trust: String,
+        pub subject: Option<String> = |row| for_chat(row, "subject"),
+        pub message: String = |row| for_chat(row, "message").unwrap_or_default(),
+        pub at: Timestamp = |row| row.get("created_at"),
+        /// When somebody saw it, where that is asked for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub seen_at: Option<Timestamp> = |row| row.get("shown_at"),
     }
 }
 
+/// A text of a delivery, as far as its owner may be told it.
+fn for_chat(row: &Row, column: &str) -> Option<String> {
+    let trust = Trust::from_name(row.get("trust"));
+    row.get::<_, Option<String>>(column).map(|text| for_owner(&text, trust).into_owned())
+}
+
 /// What is there for the chat and was not shown, the oldest first.
-pub(crate) async fn unshown(lease: &mut Lease, tenant: &TenantId) -> Result<Vec<UnshownRow>, StoreError> {
-    let sql = "SELECT id, origin, kind, subject, message, created_at, trust FROM shared.outbox
+pub(crate) async fn unshown(lease: &mut Lease, tenant: &TenantId) -> Result<Vec<Note>, StoreError> {
+    let sql = "SELECT id, origin, kind, subject, message, created_at, shown_at, trust FROM shared.outbox
                    WHERE tenant_id = $1 AND channel = 'chat' AND intent = 'send' AND state = 'sent' AND shown_at IS NULL
                    ORDER BY seq LIMIT 50";
     lease.read(sql, &[&tenant.as_str()]).await.typed().map_err(failed())
@@ -303,27 +329,13 @@ pub(crate) async fn shown(
     lease.execute(sql, &[&tenant.as_str(), &ids, &now]).await.map_err(failed())
 }
 
-store::row! {
-    /// Something that the owner was told in the chat.
-    pub(crate) struct ToldRow {
-        pub id: Uuid,
-        pub origin: String,
-        pub kind: String,
-        pub subject: Option<String>,
-        pub message: Option<String>,
-        pub created_at: Timestamp,
-        pub shown_at: Option<Timestamp>,
-        pub trust: String,
-    }
-}
-
 /// What the chat has for the owner, seen or not, the newest first; what came before another, if that is named.
 pub(crate) async fn told(
     lease: &mut Lease,
     tenant: &TenantId,
     before: Option<Uuid>,
     limit: i64,
-) -> Result<Vec<ToldRow>, StoreError> {
+) -> Result<Vec<Note>, StoreError> {
     let sql = "SELECT id, origin, kind, subject, message, created_at, shown_at, trust FROM shared.outbox
                WHERE tenant_id = $1 AND channel = 'chat' AND intent = 'send' AND state = 'sent'
                  AND ($2::uuid IS NULL OR seq < (SELECT b.seq FROM shared.outbox b WHERE b.id = $2))
