@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -12,32 +12,11 @@ use super::lanes::sender_name;
 use super::sql::messages::{self, SentBy};
 use super::sql::replies::{self, ReplyRow};
 use super::sql::segments::{self, PartRow};
-use super::sql::shown::{self, MessageRow};
+use super::sql::shown;
+pub use super::sql::shown::Entry;
 use super::types::Tier;
 use base::{IdBeginning, TenantId};
 use store::{AsRows, Lease, StoreError};
-
-/// One message with its parts and answers.
-#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
-#[schemars(rename = "Message")]
-pub struct Entry {
-    pub request_id: Uuid,
-    /// `accepted`, `processing`, `done`, `dead`
-    pub state: String,
-    pub tier: String,
-    pub channel: String,
-    pub sender: String,
-    pub thread: Option<String>,
-    pub trust: String,
-    pub received_at: Timestamp,
-    pub settled_at: Option<Timestamp>,
-    pub body: String,
-    pub triage: Option<Value>,
-    pub attempts: i32,
-    pub last_error: Option<String>,
-    pub segments: Vec<Value>,
-    pub replies: Vec<Value>,
-}
 
 /// A part of a message, as its entry has it.
 #[derive(Clone, Debug, Deserialize)]
@@ -65,8 +44,8 @@ impl Inbox {
     /// A message; `None`: this tenant has none of that id.
     pub async fn entry(&self, tenant: &TenantId, request: Uuid) -> Result<Option<Entry>, StoreError> {
         let mut lease = self.db().shared(tenant).await?;
-        let Some(row) = shown::one(&mut lease, self.schema(), tenant, request).await? else { return Ok(None) };
-        let mut entry = entry(row);
+        let found = shown::one(&mut lease, self.schema(), tenant, request).await?;
+        let Some(mut entry) = found else { return Ok(None) };
         let parts = segments::shown(&mut lease, self.schema(), tenant, request).await?;
         entry.segments = parts.into_iter().map(part).collect();
         let replies = replies::of(&mut lease, tenant, request).await?;
@@ -92,9 +71,8 @@ impl Inbox {
         before: Option<Uuid>,
     ) -> Result<Vec<Entry>, StoreError> {
         let mut lease = self.db().shared(tenant).await?;
-        let rows = shown::newest(&mut lease, self.schema(), tenant, (state, before), limit).await?;
+        let mut entries = shown::newest(&mut lease, self.schema(), tenant, (state, before), limit).await?;
         drop(lease);
-        let mut entries: Vec<Entry> = rows.into_iter().map(entry).collect();
         self.fill_in(tenant, &mut entries).await?;
         Ok(entries)
     }
@@ -118,27 +96,6 @@ impl Inbox {
             entry.body = texts.remove(&entry.request_id).unwrap_or_default();
         }
         Ok(())
-    }
-}
-
-fn entry(row: MessageRow) -> Entry {
-    let tier = serde_json::to_value(Tier::from_number(row.tier)).ok();
-    Entry {
-        request_id: row.request_id,
-        state: row.state,
-        body: String::new(),
-        tier: tier.and_then(|t| t.as_str().map(str::to_owned)).unwrap_or_default(),
-        channel: row.channel,
-        sender: row.sender,
-        thread: row.thread,
-        trust: row.trust,
-        received_at: row.received_at,
-        settled_at: row.settled_at,
-        triage: row.triage,
-        attempts: row.attempts,
-        last_error: row.last_error,
-        segments: Vec::new(),
-        replies: Vec::new(),
     }
 }
 

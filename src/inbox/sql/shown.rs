@@ -1,29 +1,43 @@
 //! Messages as people look at them.
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
+use crate::types::Tier;
 use base::TenantId;
 use store::{Lease, StoreError};
 use tools::{ToolCall, ToolError};
 
 store::row! {
-    /// A message on record, without what it says.
-    pub struct MessageRow {
+    /// One message with its parts and answers.
+    #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+    #[schemars(rename = "Message")]
+    pub struct Entry {
         pub request_id: Uuid,
+        /// `accepted`, `processing`, `done`, `dead`
         pub state: String,
-        pub tier: i16,
+        pub tier: String = |row| name_of(Tier::from_number(row.get("tier"))),
         pub channel: String,
         pub sender: String,
         pub thread: Option<String>,
         pub trust: String,
         pub received_at: Timestamp,
         pub settled_at: Option<Timestamp>,
+        // What it says, its parts and its answers stand in other tables.
+        pub body: String = |_| String::new(),
         pub triage: Option<Value>,
         pub attempts: i32,
         pub last_error: Option<String>,
+        pub segments: Vec<Value> = |_| Vec::new(),
+        pub replies: Vec<Value> = |_| Vec::new(),
     }
+}
+
+fn name_of(tier: Tier) -> String {
+    let name = serde_json::to_value(tier).ok();
+    name.and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
 const COLUMNS: &str =
@@ -40,9 +54,9 @@ pub async fn one(
     schema: &str,
     tenant: &TenantId,
     request: Uuid,
-) -> Result<Option<MessageRow>, StoreError> {
+) -> Result<Option<Entry>, StoreError> {
     let sql = format!("SELECT {COLUMNS} FROM \"{schema}\".message_inbox WHERE tenant_id = $1 AND request_id = $2");
-    Ok(lease.read(&sql, &[&tenant.as_str(), &request]).await.map_err(failed())?.first().map(MessageRow::from))
+    Ok(lease.read(&sql, &[&tenant.as_str(), &request]).await.map_err(failed())?.first().map(Entry::from))
 }
 
 /// The ids of a tenant's messages.
@@ -57,7 +71,7 @@ pub async fn newest(
     tenant: &TenantId,
     (state, before): (Option<&str>, Option<Uuid>),
     limit: i64,
-) -> Result<Vec<MessageRow>, StoreError> {
+) -> Result<Vec<Entry>, StoreError> {
     let table = format!("\"{schema}\".message_inbox");
     let older = format!("($2::uuid IS NULL OR seq < (SELECT b.seq FROM {table} b WHERE b.request_id = $2))");
     let (select, order) = (format!("SELECT {COLUMNS} FROM {table}"), "ORDER BY seq DESC LIMIT $3");
@@ -71,7 +85,7 @@ pub async fn newest(
             lease.read(&sql, &[&tenant.as_str(), &before, &limit]).await
         }
     };
-    Ok(rows.map_err(failed())?.iter().map(MessageRow::from).collect())
+    Ok(rows.map_err(failed())?.iter().map(Entry::from).collect())
 }
 
 store::row! {
