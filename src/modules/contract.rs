@@ -248,6 +248,23 @@ pub trait Factory: Send + Sync {
     -> Result<Box<dyn Module>, ModuleError>;
 }
 
+/// What most factories say alike: the module's name, the struct of its settings, and the function that reads them where
+/// that checks more than each key by itself.
+macro_rules! with_settings {
+    ($name:expr, $settings:ty $(, $read:expr)?) => {
+        fn name(&self) -> &str {
+            $name
+        }
+        fn settings(&self) -> ::config::Section {
+            ::config::Section::of::<$settings>()
+        }
+        $(fn check(&self, config: &::serde_json::Value) -> Vec<::config::KeyMistake> {
+            $read(config).err().unwrap_or_default()
+        })?
+    };
+}
+pub(crate) use with_settings;
+
 /// One butler's module.
 ///
 /// A butler's boot calls `manifest`, `migrations`, `credentials`, `start`, `channels`, `schedules`, `jobs` and `tools`,

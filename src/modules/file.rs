@@ -7,12 +7,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use config::Section;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::contract::{Factory, Manifest, Module, ModuleContext, ModuleError};
+use super::contract::{Factory, Manifest, Module, ModuleContext, ModuleError, with_settings};
 use base::ButlerName;
 use outbox::{Channel, Delivery, Outcome, send_tool, send_tool_name};
 use tools::Tool;
@@ -33,12 +32,7 @@ struct Settings {
 }
 
 impl Factory for FileFactory {
-    fn name(&self) -> &str {
-        NAME
-    }
-    fn settings(&self) -> Section {
-        Section::of::<Settings>()
-    }
+    with_settings!(NAME, Settings);
     fn build(&self, config: &Value, _: &ButlerName, _: &Path) -> Result<Box<dyn Module>, ModuleError> {
         let Settings { name } = self.settings().read(config)?;
         Ok(Box::new(FileModule { name }))

@@ -26,10 +26,9 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use crate::background::{BackgroundTask, TaskKind};
-use crate::contract::{AccountTrial, Credential, Factory, Manifest, Module, ModuleContext, ModuleError};
+use crate::contract::{AccountTrial, Credential, Factory, Manifest, Module, ModuleContext, ModuleError, with_settings};
 use ::tools::Tool;
 use base::ButlerName;
-use config::{KeyMistake, Section};
 use settings::{Provider, Settings, read};
 use source::Source;
 
@@ -38,15 +37,7 @@ const NAME: &str = "contacts";
 pub(super) struct ContactsFactory;
 
 impl Factory for ContactsFactory {
-    fn name(&self) -> &str {
-        NAME
-    }
-    fn settings(&self) -> Section {
-        Section::of::<Settings>()
-    }
-    fn check(&self, config: &Value) -> Vec<KeyMistake> {
-        read(config).err().unwrap_or_default()
-    }
+    with_settings!(NAME, Settings, read);
     fn build(&self, config: &Value, _: &ButlerName, _: &Path) -> Result<Box<dyn Module>, ModuleError> {
         Ok(Box::new(ContactsModule { settings: read(config)?, source: OnceLock::new() }))
     }

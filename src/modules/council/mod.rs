@@ -22,13 +22,12 @@ use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use base::ButlerName;
-use config::{KeyMistake, Section};
 use serde_json::Value;
 use sessions::Conductor;
 use tokio::sync::{Notify, Semaphore};
 
 use crate::background::{BackgroundTask, TaskKind};
-use crate::contract::{Credential, Factory, Manifest, Module, ModuleContext, ModuleError};
+use crate::contract::{Credential, Factory, Manifest, Module, ModuleContext, ModuleError, with_settings};
 use ::tools::Tool;
 use flow::Council;
 use graphiti::Graphiti;
@@ -44,15 +43,7 @@ const CHAIN: &str = "deliberations";
 pub(super) struct CouncilFactory;
 
 impl Factory for CouncilFactory {
-    fn name(&self) -> &str {
-        NAME
-    }
-    fn settings(&self) -> Section {
-        Settings::section()
-    }
-    fn check(&self, config: &Value) -> Vec<KeyMistake> {
-        Settings::read(config).err().unwrap_or_default()
-    }
+    with_settings!(NAME, Settings, Settings::read);
     fn build(&self, config: &Value, _: &ButlerName, _: &Path) -> Result<Box<dyn Module>, ModuleError> {
         // Without any settings it is asked for what it would bring alone.
         let named = config.as_object().is_some_and(|keys| !keys.is_empty());

@@ -20,12 +20,11 @@ use tokio_util::sync::CancellationToken;
 use crate::background::{Background, BackgroundTask, TaskError, TaskKind};
 use crate::connector::Connector;
 use crate::contract::AccountTrial;
-use crate::contract::{Credential, Factory, Manifest, Module, ModuleContext, ModuleError};
+use crate::contract::{Credential, Factory, Manifest, Module, ModuleContext, ModuleError, with_settings};
 use account::MailAccount;
 pub use account::{MailTrial, try_account};
 use base::ButlerName;
 use channel::EmailChannel;
-use config::{KeyMistake, Section};
 use inbox::SWITCHBOARD;
 pub use mail::Login;
 use outbox::{Channel, MESSENGER, send_tool, send_tool_name};
@@ -39,15 +38,7 @@ pub(crate) const CHANNEL: &str = "email";
 pub(super) struct EmailFactory;
 
 impl Factory for EmailFactory {
-    fn name(&self) -> &str {
-        CHANNEL
-    }
-    fn settings(&self) -> Section {
-        Section::of::<Settings>()
-    }
-    fn check(&self, config: &Value) -> Vec<KeyMistake> {
-        read(config).err().unwrap_or_default()
-    }
+    with_settings!(CHANNEL, Settings, read);
     fn build(&self, config: &Value, butler: &ButlerName, _: &Path) -> Result<Box<dyn Module>, ModuleError> {
         let part = match butler.as_str() {
             SWITCHBOARD => Part::TakesIn,

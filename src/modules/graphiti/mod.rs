@@ -20,11 +20,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::contract::{Factory, Manifest, Module, ModuleContext, ModuleError};
+use crate::contract::{Factory, Manifest, Module, ModuleContext, ModuleError, with_settings};
 use ::tools::Tool;
 use arguments::is_group;
 use base::ButlerName;
-use config::{KeyMistake, Section};
+use config::KeyMistake;
 use memory::Memory;
 
 const NAME: &str = "graphiti";
@@ -44,14 +44,9 @@ struct Settings {
 }
 
 impl Factory for GraphitiFactory {
-    fn name(&self) -> &str {
-        NAME
-    }
+    with_settings!(NAME, Settings);
     fn dependencies(&self) -> &[&str] {
         &["memory"]
-    }
-    fn settings(&self) -> Section {
-        Section::of::<Settings>()
     }
     fn check(&self, config: &Value) -> Vec<KeyMistake> {
         let mut found = self.settings().check(config);

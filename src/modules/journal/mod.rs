@@ -27,14 +27,13 @@ use serde_json::Value;
 use tokio::sync::Notify;
 
 use crate::background::{BackgroundTask, TaskKind};
-use crate::contract::{Factory, Manifest, Module, ModuleContext, ModuleError};
+use crate::contract::{Factory, Manifest, Module, ModuleContext, ModuleError, with_settings};
 use crate::job::NamedJob;
 use crate::local_socket::{LocalSocket, group_of, usual_path};
 use crate::opening::Opening;
 use ::journal::client::socket_of;
 use ::tools::Tool;
 use base::{ButlerName, HumanDuration};
-use config::Section;
 use journals::Journals;
 use schedule::BuiltInSchedule;
 
@@ -96,12 +95,7 @@ struct Settings {
 }
 
 impl Factory for JournalFactory {
-    fn name(&self) -> &str {
-        NAME
-    }
-    fn settings(&self) -> Section {
-        Section::of::<Settings>()
-    }
+    with_settings!(NAME, Settings);
     fn build(&self, config: &Value, _: &ButlerName, _: &Path) -> Result<Box<dyn Module>, ModuleError> {
         let settings = self.settings().read::<Settings>(config)?;
         Ok(Box::new(Journal { settings, started: OnceLock::new(), nudge: Arc::default() }))

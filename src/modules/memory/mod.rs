@@ -17,11 +17,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::Value;
 
-use super::contract::{Credential, Factory, Manifest, Module, ModuleContext, ModuleError};
+use super::contract::{Credential, Factory, Manifest, Module, ModuleContext, ModuleError, with_settings};
 use super::job::NamedJob;
 use ::tools::Tool;
 use base::{ButlerName, TenantId};
-use config::{KeyMistake, Section};
 use memory::{Ledger, Memory, Options};
 use memory_index::embed::{Embedder, Endpoint, Fixed};
 use schedule::BuiltInSchedule;
@@ -38,15 +37,7 @@ const NAME: &str = "memory";
 pub(super) struct MemoryFactory;
 
 impl Factory for MemoryFactory {
-    fn name(&self) -> &str {
-        NAME
-    }
-    fn settings(&self) -> Section {
-        Settings::section()
-    }
-    fn check(&self, config: &Value) -> Vec<KeyMistake> {
-        Settings::read(config).err().unwrap_or_default()
-    }
+    with_settings!(NAME, Settings, Settings::read);
     fn build(&self, config: &Value, _: &ButlerName, _: &Path) -> Result<Box<dyn Module>, ModuleError> {
         let settings = Settings::read(config)?;
         Ok(Box::new(MemoryModule { settings: Arc::new(settings), started: OnceLock::new() }))

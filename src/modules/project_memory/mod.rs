@@ -32,11 +32,10 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::background::{BackgroundTask, TaskKind};
-use crate::contract::{Factory, Manifest, Module, ModuleContext, ModuleError};
+use crate::contract::{Factory, Manifest, Module, ModuleContext, ModuleError, with_settings};
 use crate::local_socket::{LocalSocket, usual_path};
 use ::tools::Tool;
 use base::{ButlerName, ByteSize, TenantId};
-use config::Section;
 use memory::{Memory, Options};
 use memory_index::embed::Fixed;
 use memory_index::rank::Weights;
@@ -70,12 +69,7 @@ struct Settings {
 }
 
 impl Factory for ProjectMemoryFactory {
-    fn name(&self) -> &str {
-        NAME
-    }
-    fn settings(&self) -> Section {
-        Section::of::<Settings>()
-    }
+    with_settings!(NAME, Settings);
     fn build(&self, config: &Value, _: &ButlerName, _: &Path) -> Result<Box<dyn Module>, ModuleError> {
         let settings = self.settings().read::<Settings>(config)?;
         Ok(Box::new(ProjectMemoryModule { settings, started: OnceLock::new() }))

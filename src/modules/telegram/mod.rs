@@ -28,7 +28,7 @@ use serde_json::Value;
 use crate::background::{BackgroundTask, TaskKind};
 use crate::connector::Connector;
 use crate::contract::AccountTrial;
-use crate::contract::{Credential, Factory, Manifest, Module, ModuleContext, ModuleError};
+use crate::contract::{Credential, Factory, Manifest, Module, ModuleContext, ModuleError, with_settings};
 use crate::routes::Route;
 use api::Api;
 use base::{ButlerName, ByteSize};
@@ -121,15 +121,7 @@ fn read(config: &Value) -> Result<Settings, Vec<KeyMistake>> {
 }
 
 impl Factory for TelegramFactory {
-    fn name(&self) -> &str {
-        CHANNEL
-    }
-    fn settings(&self) -> Section {
-        Section::of::<Settings>()
-    }
-    fn check(&self, config: &Value) -> Vec<KeyMistake> {
-        read(config).err().unwrap_or_default()
-    }
+    with_settings!(CHANNEL, Settings, read);
     fn build(&self, config: &Value, butler: &ButlerName, _: &Path) -> Result<Box<dyn Module>, ModuleError> {
         let settings = read(config)?;
         let part = match butler.as_str() {

@@ -19,7 +19,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::contract::{Credential, Factory, Manifest, Module, ModuleContext, ModuleError};
+use crate::contract::{Credential, Factory, Manifest, Module, ModuleContext, ModuleError, with_settings};
 use crate::routes::Route;
 use base::{ButlerName, Secret};
 use config::{KeyMistake, Section};
@@ -73,15 +73,7 @@ fn misplaced(settings: &Settings, butler: &str) -> Vec<KeyMistake> {
 }
 
 impl Factory for WebhookFactory {
-    fn name(&self) -> &str {
-        NAME
-    }
-    fn settings(&self) -> Section {
-        Section::of::<Settings>()
-    }
-    fn check(&self, config: &Value) -> Vec<KeyMistake> {
-        read(config).err().unwrap_or_default()
-    }
+    with_settings!(NAME, Settings, read);
     fn check_for(&self, butler: &str, config: &Value) -> Vec<KeyMistake> {
         read(config).map_or_else(|wrong| wrong, |settings| misplaced(&settings, butler))
     }
