@@ -25,128 +25,110 @@ pub enum RuntimeKind {
     Native,
 }
 
-/// The protocol that the native runtime speaks to a model.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[derive(EnumString, Display, IntoStaticStr, VariantNames)]
-#[strum(serialize_all = "snake_case", const_into_str)]
-pub enum Api {
-    /// The Messages API.
-    Anthropic,
-    /// Chat completions, as many local servers speak them.
-    Openai,
+/// Enums whose values have one name each, the same in files, in JSON and for people.
+macro_rules! named_values {
+    ($($(#[$meta:meta])* pub enum $name:ident { $($values:tt)* })*) => {$(
+        $(#[$meta])*
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+        #[serde(rename_all = "snake_case")]
+        #[derive(EnumString, Display, IntoStaticStr, VariantNames)]
+        #[strum(serialize_all = "snake_case", const_into_str)]
+        pub enum $name {
+            $($values)*
+        }
+    )*};
 }
 
-/// How large a model is that a butler's sessions ask for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema, EnumString, Display, IntoStaticStr)]
-#[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case", const_into_str)]
-pub enum ModelTier {
-    /// Quick and cheap.
-    Small,
-    /// For what is hard.
-    Large,
-}
+named_values! {
+    /// The protocol that the native runtime speaks to a model.
+    pub enum Api {
+        /// The Messages API.
+        Anthropic,
+        /// Chat completions, as many local servers speak them.
+        Openai,
+    }
 
-/// What a model's vendor does besides answering.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema, EnumString, Display, IntoStaticStr)]
-#[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case", const_into_str)]
-pub enum VendorTool {
-    /// It searches the web.
-    WebSearch,
-    /// It fetches addresses.
-    WebFetch,
-    /// It runs programs on its own machines.
-    CodeExecution,
-}
+    /// How large a model is that a butler's sessions ask for.
+    pub enum ModelTier {
+        /// Quick and cheap.
+        Small,
+        /// For what is hard.
+        Large,
+    }
 
-/// What a schedule entry starts.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema, EnumString, Display, IntoStaticStr)]
-#[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case", const_into_str)]
-pub enum DispatchMode {
-    /// A session with a prompt.
-    Prompt,
-    /// A job without a model.
-    Job,
-}
+    /// What a model's vendor does besides answering.
+    pub enum VendorTool {
+        /// It searches the web.
+        WebSearch,
+        /// It fetches addresses.
+        WebFetch,
+        /// It runs programs on its own machines.
+        CodeExecution,
+    }
 
-/// What becomes of times that passed while butlerd was not there.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[derive(EnumString, Display, IntoStaticStr, VariantNames)]
-#[strum(serialize_all = "snake_case", const_into_str)]
-pub enum Missed {
-    /// Nothing but their rows.
-    Skip,
-    /// One run stands for all of them.
-    RunOnce,
-    /// Each gets its run, within bounds.
-    Backfill,
-}
+    /// What a schedule entry starts.
+    pub enum DispatchMode {
+        /// A session with a prompt.
+        Prompt,
+        /// A job without a model.
+        Job,
+    }
 
-/// What becomes of a time that comes while an earlier run is still at work.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema, EnumString, Display, IntoStaticStr)]
-#[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case", const_into_str)]
-pub enum Overlap {
-    /// Nothing but its row.
-    Skip,
-    /// Its run waits.
-    Queue,
-}
+    /// What becomes of times that passed while butlerd was not there.
+    pub enum Missed {
+        /// Nothing but their rows.
+        Skip,
+        /// One run stands for all of them.
+        RunOnce,
+        /// Each gets its run, within bounds.
+        Backfill,
+    }
 
-/// Where butlers' ports come from.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[derive(EnumString, Display, IntoStaticStr, VariantNames)]
-#[strum(serialize_all = "snake_case", const_into_str)]
-pub enum Ports {
-    /// The `port` of each `butler.toml`.
-    Roster,
-    /// Free ports, chosen at start.
-    Auto,
-}
+    /// What becomes of a time that comes while an earlier run is still at work.
+    pub enum Overlap {
+        /// Nothing but its row.
+        Skip,
+        /// Its run waits.
+        Queue,
+    }
 
-/// Whether children are shut in.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema, EnumString, Display, IntoStaticStr)]
-#[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case", const_into_str)]
-pub enum SandboxMode {
-    /// As far as the kernel can.
-    Auto,
-    /// Not at all.
-    Off,
-    /// Wholly, or no session is started.
-    Required,
-}
+    /// Where butlers' ports come from.
+    pub enum Ports {
+        /// The `port` of each `butler.toml`.
+        Roster,
+        /// Free ports, chosen at start.
+        Auto,
+    }
 
-/// How far people are believed whom an address book names.
-#[derive(
-    Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema, EnumString, Display, IntoStaticStr,
-)]
-#[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case", const_into_str)]
-pub enum SyncedContacts {
-    /// As those whom the owner knows.
-    #[default]
-    Known,
-    /// As strangers.
-    Stranger,
-}
+    /// Whether children are shut in.
+    pub enum SandboxMode {
+        /// As far as the kernel can.
+        Auto,
+        /// Not at all.
+        Off,
+        /// Wholly, or no session is started.
+        Required,
+    }
 
-/// The form of the log.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema, EnumString, Display, IntoStaticStr)]
-#[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case", const_into_str)]
-pub enum LogFormat {
-    /// `text` on a terminal, else `json`.
-    Auto,
-    /// Lines for people.
-    Text,
-    /// One JSON object a line.
-    Json,
+    /// How far people are believed whom an address book names.
+    #[derive(Default)]
+    pub enum SyncedContacts {
+        /// As those whom the owner knows.
+        #[default]
+        Known,
+        /// As strangers.
+        Stranger,
+    }
+
+    /// The form of the log.
+    pub enum LogFormat {
+        /// `text` on a terminal, else `json`.
+        Auto,
+        /// Lines for people.
+        Text,
+        /// One JSON object a line.
+        Json,
+    }
 }
 
 /// A moment as people write it: with an offset from UTC, or in local time of a zone that is known elsewhere.
