@@ -8,15 +8,17 @@ use uuid::Uuid;
 
 use store::{AsRows, Lease, StoreError, Tx};
 
-/// A card with all that is compared with the house's people.
-pub(super) struct CardRow {
-    pub id: Uuid,
-    pub revision: i64,
-    pub ours: Option<Vec<u8>>,
-    pub seen: Option<Value>,
-    /// Of its link; `None`: it was never looked at.
-    pub state: Option<String>,
-    pub contact: Option<Uuid>,
+store::row! {
+    /// A card with all that is compared with the house's people.
+    pub(super) struct CardRow {
+        pub id: Uuid,
+        pub revision: i64,
+        pub ours: Option<Vec<u8>>,
+        pub seen: Option<Value>,
+        /// Of its link; `None`: it was never looked at.
+        pub state: Option<String>,
+        pub contact: Option<Uuid>,
+    }
 }
 
 /// Makes an address book that a butler's settings name, and notes that they name it and no other. Its id.
@@ -187,15 +189,7 @@ pub(super) async fn card(tx: &mut Tx<'_>, id: Uuid) -> Result<Option<CardRow>, S
     let sql = "SELECT k.id, k.revision, k.ours, k.seen, l.state, l.contact FROM shared.contact_cards k
                LEFT JOIN shared.contact_links l ON l.tenant_id = k.tenant_id AND l.card = k.id
                WHERE k.tenant_id = shared.tenant() AND k.id = $1 AND k.archived_at IS NULL FOR UPDATE OF k";
-    let rows = tx.query(sql, &[&id]).await.map_err(failed("reading a card"))?;
-    Ok(rows.first().map(|row| CardRow {
-        id: row.get("id"),
-        revision: row.get("revision"),
-        ours: row.get("ours"),
-        seen: row.get("seen"),
-        state: row.get("state"),
-        contact: row.get("contact"),
-    }))
+    tx.query(sql, &[&id]).await.first_typed().map_err(failed("reading a card"))
 }
 
 /// What a contact is called and how it is reached; `None`: there is none.

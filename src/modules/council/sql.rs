@@ -63,27 +63,17 @@ pub(super) struct Begun {
     pub steps: Vec<Done>,
 }
 
-/// What a model did in an earlier try.
-pub(super) struct Done {
-    pub stage: String,
-    pub round: u32,
-    pub member: String,
-    /// `None`: it was left out.
-    pub said: Option<String>,
-    pub usd: Option<String>,
-    pub tokens: Option<u64>,
-}
-
-impl Done {
-    fn of(row: &Row) -> Self {
-        Self {
-            stage: row.get("stage"),
-            round: u32::try_from(row.get::<_, i32>("round")).unwrap_or(0),
-            member: row.get("member"),
-            said: row.get("said"),
-            usd: row.get("usd"),
-            tokens: row.get::<_, Option<i64>>("tokens").and_then(|tokens| u64::try_from(tokens).ok()),
-        }
+store::row! {
+    /// What a model did in an earlier try.
+    pub(super) struct Done {
+        pub stage: String,
+        pub round: u32 = |row| u32::try_from(row.get::<_, i32>("round")).unwrap_or(0),
+        pub member: String,
+        /// `None`: it was left out.
+        pub said: Option<String>,
+        pub usd: Option<String>,
+        pub tokens: Option<u64> =
+            |row| row.get::<_, Option<i64>>("tokens").and_then(|tokens| u64::try_from(tokens).ok()),
     }
 }
 
@@ -133,7 +123,7 @@ impl Record {
                 WHERE question_id = $1 ORDER BY ended_at, id";
             let rows = tx.query(sql, &[&self.id]).await.map_err(failed("reading what was said"))?;
             rows.iter().for_each(|row| seen.observe(&label_of(row)));
-            steps.extend(rows.iter().map(Done::of));
+            steps.extend(rows.iter().map(Done::from));
         }
         base::crash::point("council.asked");
         tx.commit().await.map_err(failed("writing a question"))?;

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use serde_json::json;
-use tokio_postgres::Row;
 use tokio_postgres::error::SqlState;
 use uuid::Uuid;
 
@@ -17,35 +16,26 @@ use store::{AsRows, Database, Lease, StoreError, Tx, in_parts};
 use super::call_undos::joined;
 pub use super::call_undos::{CallUndo, UndoState, came_to, claim};
 
-/// A call with an effect.
-#[derive(Clone, Debug)]
-pub struct ChangingCall {
-    /// Its number in its butler's record.
-    pub id: i64,
-    pub tool: String,
-    pub called_at: Timestamp,
-    /// `None`: a person called, not a session.
-    pub session_id: Option<Uuid>,
-    /// How many rows of it are kept.
-    pub rows: i64,
-    /// Another tool that takes it back.
-    pub undo: Option<CallUndo>,
+store::row! {
+    /// A call with an effect.
+    #[derive(Clone, Debug)]
+    pub struct ChangingCall {
+        /// Its number in its butler's record.
+        pub id: i64,
+        pub tool: String,
+        pub called_at: Timestamp,
+        /// `None`: a person called, not a session.
+        pub session_id: Option<Uuid>,
+        /// How many rows of it are kept.
+        pub rows: i64,
+        /// Another tool that takes it back.
+        pub undo: Option<CallUndo> = CallUndo::of,
+    }
 }
 
 impl ChangingCall {
     const COLUMNS: &str = "c.id, c.tool, c.called_at, c.session_id, u.id AS undo_id, u.tool AS undo_tool,
         u.arguments AS undo_arguments, u.state AS undo_state, u.why AS undo_why, u.at AS undo_at";
-
-    fn of(row: &Row) -> Self {
-        Self {
-            id: row.get("id"),
-            tool: row.get("tool"),
-            called_at: row.get("called_at"),
-            session_id: row.get("session_id"),
-            rows: row.get("rows"),
-            undo: CallUndo::of(row),
-        }
-    }
 }
 
 /// Which calls.
@@ -138,7 +128,7 @@ pub async fn undoable(
             upper = place;
             // What a job changed has no call, and a call may be deleted earlier than what it changed.
             if row.get::<_, Option<i64>>("id").is_some() {
-                found.calls.push((place, ChangingCall::of(row)));
+                found.calls.push((place, ChangingCall::from(row)));
             }
         }
         if places < most {
@@ -206,7 +196,7 @@ pub async fn effects(
         joined(schema)
     );
     let rows = tx.query(&sql, &[&tenant.as_str(), &call, &session]).await;
-    Ok(rows.map_err(StoreError::query("reading the calls"))?.iter().map(ChangingCall::of).collect())
+    Ok(rows.map_err(StoreError::query("reading the calls"))?.iter().map(ChangingCall::from).collect())
 }
 
 /// Puts the rows of a call back as they were. Returns how many they are. After an error the transaction is void.
@@ -250,7 +240,7 @@ pub async fn maker(
         joined(schema)
     );
     let rows = lease.read(&sql, &[&change, &tenant.as_str()]).await;
-    Ok(rows.map_err(StoreError::query("looking for a call"))?.first().map(ChangingCall::of))
+    Ok(rows.map_err(StoreError::query("looking for a call"))?.first().map(ChangingCall::from))
 }
 
 /// So many calls' rows go in one statement.
