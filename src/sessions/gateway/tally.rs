@@ -179,8 +179,9 @@ impl Tally {
         self.call.failure = failure.or(said.failure);
         let model = said.model.or_else(|| self.call.model.take());
         // A call that the upstream failed is no turn of the conversation: its client tries again. One that the client
-        // gave up is, or it could have answers that nobody counts.
-        let failed = self.call.failure.as_ref().is_some_and(|f| f.class != ErrorClass::Cancelled);
+        // gave up is, or it could have answers that nobody counts; but not one that never reached a model.
+        let given_up = |f: &Failure| f.class == ErrorClass::Cancelled && self.under_way;
+        let failed = self.call.failure.as_ref().is_some_and(|f| !given_up(f));
         let (meter, named) = (&self.route.meter, model.as_deref().unwrap_or_default());
         let said_all = said.whole && self.call.usage.total() > 0;
         if self.under_way && self.call.failure.is_some() && !said_all {
