@@ -40,6 +40,9 @@ const BUFFERED: u32 = 256;
 /// WebSockets have this long to close once the daemon stops.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
+/// How a path is asked that only tells something.
+const LOOKS: [Method; 2] = [Method::GET, Method::HEAD];
+
 /// The format that the metrics are written in; Prometheus reads it, and so does OpenMetrics.
 const METRICS_FORMAT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -95,9 +98,10 @@ impl FirstPort {
         let route = Route::of(request.uri().path());
         if self.opened.borrow().is_none() && matches!(route, Route::Health | Route::Ready) {
             return match self.edge.check(request.uri(), request.headers()) {
+                Err(refusal) => refusal_response(&refusal),
+                Ok(()) if !LOOKS.contains(request.method()) => module_routes::only(&LOOKS),
                 Ok(()) if route == Route::Health => json_body(StatusCode::OK, &json!({"status": "ok"})),
                 Ok(()) => json_body(StatusCode::SERVICE_UNAVAILABLE, &starting(&self.doing.borrow())),
-                Err(refusal) => refusal_response(&refusal),
             };
         }
         let opened = self.opened.wait_for(Option::is_some).await.ok().and_then(|port| port.clone());
@@ -201,8 +205,8 @@ impl AdminPort {
             return refusal_response(&refusal);
         }
         let looks = [Route::Health, Route::Ready, Route::Metrics].contains(&route);
-        if looks && ![Method::GET, Method::HEAD].contains(request.method()) {
-            return module_routes::only(&[Method::GET, Method::HEAD]);
+        if looks && !LOOKS.contains(request.method()) {
+            return module_routes::only(&LOOKS);
         }
         match route {
             Route::Health => json_body(StatusCode::OK, &json!({"status": "ok"})),
