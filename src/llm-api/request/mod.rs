@@ -55,7 +55,7 @@ pub struct Judged {
     pub body: Vec<u8>,
     /// The model that it names.
     pub model: Option<String>,
-    /// How many tokens its answer may have; `None`: it does not say.
+    /// How many tokens its answers may have together; `None`: it does not say, and asks for one.
     pub most_output: Option<u64>,
     /// The keys and headers that were left out.
     pub left_out: BTreeSet<String>,
@@ -79,10 +79,15 @@ pub fn judge(family: Family, purpose: Purpose, body: &[u8], granted: &[VendorToo
 /// Asked of what goes on: a limit that the vendor does not get limits nothing.
 fn most_output(document: &Node) -> Option<u64> {
     let of = |node: &Node, keys: &[&str]| keys.iter().filter_map(|key| node.get(key)?.number()).max();
+    let config = document.get("generationConfig").unwrap_or(document);
     let most = of(document, &["max_tokens", "max_completion_tokens", "max_output_tokens"])
-        .or_else(|| of(document.get("generationConfig")?, &["maxOutputTokens", "max_output_tokens"]));
+        .or_else(|| of(config, &["maxOutputTokens", "max_output_tokens"]));
     // Of a request for several answers each may be as long.
-    most.map(|most| most.saturating_mul(of(document, &["n"]).unwrap_or(1).max(1)))
+    let answers = of(document, &["n"]).or_else(|| of(config, &["candidateCount", "candidate_count"])).unwrap_or(1);
+    match most {
+        Some(most) => Some(most.saturating_mul(answers.max(1))),
+        None => (answers > 1).then_some(u64::MAX),
+    }
 }
 
 /// The headers of a request that go on: who asks and with what program, and the vendor's trial features that grant

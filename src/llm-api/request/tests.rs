@@ -263,6 +263,8 @@ fn how_long_an_answer_may_be_is_told_of_what_goes_on() {
         (CHAT, json!({"max_tokens": 2, "max_completion_tokens": 5, "n": 3, "messages": []}), Some(15)),
         (RESPONSES, json!({"max_tokens": 1, "input": "go"}), None),
         (GEMINI, json!({"contents": [], "generationConfig": {"maxOutputTokens": 7}}), Some(7)),
+        (GEMINI, json!({"contents": [], "generationConfig": {"maxOutputTokens": 7, "candidateCount": 2}}), Some(14)),
+        (CHAT, json!({"n": 2, "messages": []}), Some(u64::MAX)),
     ] {
         let judged = judge(family, purpose(family, chat), body.to_string().as_bytes(), &[]).unwrap();
         assert_eq!(judged.most_output, most, "{body}");
