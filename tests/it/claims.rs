@@ -9,7 +9,7 @@ use tokio_postgres::Client;
 use crate::delivery_storm::try_notify;
 use crate::support::council::{chairman, member, with_council};
 use crate::support::graphiti::Graphiti;
-use crate::support::tally::{TALLY, counting_model, envelope, insist, rule, stands_still};
+use crate::support::tally::{TALLY, counting_model, envelope, insist, rule, standing_at, stands_still};
 use crate::support::{Daemon, Household, Receiver, eventually, model};
 
 /// The claim of a node that is none of these.
@@ -17,7 +17,7 @@ const OTHERS: &str = "00000000-0000-4000-8000-000000000001";
 
 /// Starts a daemon that stands still between a try of this queue and what is written of it.
 async fn start(household: &Household, queue: &str) -> Daemon {
-    Household::again(household, "BUTLERD_STOP_POINT", &format!("{queue}.tried")).start().await
+    standing_at(household, &format!("{queue}.tried")).await
 }
 
 /// The row in the other node's hands, with all that it has.

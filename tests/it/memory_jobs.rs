@@ -6,7 +6,7 @@ use tokio_postgres::Client;
 use uuid::Uuid;
 
 use crate::support::memory::{put, remembering, run, said};
-use crate::support::tally::{TALLY, died, stands_still};
+use crate::support::tally::{TALLY, died, standing_at, stands_still};
 use crate::support::{Household, eventually, model};
 
 async fn validity(client: &Client, id: Uuid) -> String {
@@ -252,7 +252,7 @@ async fn what_another_node_took_over_while_a_session_thought_is_not_written() {
     let tea = fact("owner", "favourite_tea", "The owner likes chamomile tea best in the evening");
     let model = learning_model(&[("chamomile", json!({"new_facts": [tea], "new_rules": []}))]).await;
     let household = remembering(Household::with_model(&model), "");
-    let daemon = Household::again(&household, "BUTLERD_STOP_POINT", "memory.thought").start().await;
+    let daemon = standing_at(&household, "memory.thought").await;
     let client = household.owner().await;
     let id = episode(&client, "owner", "Asked: I like chamomile.").await;
     let same = Household::again(&household, "LC_ALL", "C");

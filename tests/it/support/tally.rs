@@ -117,6 +117,18 @@ pub async fn died(daemon: &mut Daemon, round: &str) {
     }
 }
 
+/// Starts a daemon that stands still at its next passage of the point. What it does of itself in its start is none: it is
+/// up before passages count.
+pub async fn standing_at(household: &Household, point: &str) -> Daemon {
+    let armed = household.path().join("armed");
+    let _ = std::fs::remove_file(&armed);
+    let household = Household::again(household, "BUTLERD_STOP_POINT", point)
+        .env("BUTLERD_STOP_ARMED", armed.to_str().expect("a path in UTF-8"));
+    let daemon = household.start().await;
+    std::fs::write(&armed, "").expect("the file that arms it");
+    daemon
+}
+
 /// Waits until the daemon stands still at its stop point, with all its threads.
 pub async fn stands_still(daemon: &Daemon, point: &str) {
     let threads = format!("/proc/{}/task", daemon.pid());
