@@ -103,6 +103,8 @@ pub struct Definition {
     /// Compiled at the first call: a household has hundreds of tools, and a day calls few of them.
     validator: OnceLock<jsonschema::Validator>,
     optional: Vec<String>,
+    /// Other names of arguments, each with the argument's own.
+    aliases: Vec<(&'static str, &'static str)>,
 }
 
 impl std::fmt::Debug for Definition {
@@ -179,6 +181,7 @@ impl Definition {
             examples: Vec::new(),
             validator,
             optional,
+            aliases: Vec::new(),
         })
     }
 
@@ -211,6 +214,15 @@ impl Definition {
         Self { examples, ..self }
     }
 
+    /// Takes those of these arguments that it has by other names as well, `(other, own)`. No model is told of them.
+    #[must_use]
+    pub fn with_aliases(mut self, all: &[(&'static str, &'static str)]) -> Self {
+        let has = |own: &str| self.schema.get("properties").is_some_and(|of| of.get(own).is_some());
+        self.aliases = all.iter().filter(|(_, own)| has(own)).copied().collect();
+        self.optional.extend(self.aliases.iter().map(|(other, _)| (*other).to_owned()));
+        self
+    }
+
     /// What a call may change; the worst case when nobody declared it.
     pub fn effect(&self) -> Effect {
         self.meta.effect.unwrap_or(Effect::Once)
@@ -222,6 +234,13 @@ impl Definition {
         for name in &self.optional {
             if args.get(name).is_some_and(Value::is_null) {
                 args.remove(name);
+            }
+        }
+        for (other, own) in &self.aliases {
+            if !args.contains_key(*own)
+                && let Some(given) = args.remove(*other)
+            {
+                args.insert((*own).to_owned(), given);
             }
         }
         let value = Value::Object(std::mem::take(args));

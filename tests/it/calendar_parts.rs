@@ -158,3 +158,32 @@ async fn where_a_person_decides_on_overlaps_no_session_does() {
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn arguments_are_taken_by_the_names_that_others_have_for_them() {
+    let household = with_calendar(Household::new(), "");
+    let daemon = household.start().await;
+    let butler = daemon.mcp("general");
+    let dentist = json!({"title": "Dentist", "start_at": "2027-03-10T09:00", "body": "Bring the card", "notes": null,
+                         "notification": 30, "request_id": "dentist"});
+    let made = butler.ok("calendar_create_event", dentist.clone()).await;
+    let got = async || butler.ok("calendar_get_event", json!({"event_id": made["event_id"]})).await;
+    assert_eq!(got().await["description"], "Bring the card");
+    // By its own names it is the same call.
+    let same = json!({"title": "Dentist", "start_at": "2027-03-10T09:00", "description": "Bring the card",
+                      "reminder_minutes": 30, "request_id": "dentist"});
+    assert_eq!(butler.ok("calendar_create_event", same).await, made);
+    let noted = json!({"event_id": made["event_id"], "notes": "Bring the letter"});
+    assert_eq!(butler.ok("calendar_update_event", noted).await["status"], "updated");
+    assert_eq!(got().await["description"], "Bring the letter");
+    // One argument has one value, and what there is nothing for is refused by its name.
+    for (more, named) in [("description", "body"), ("color_id", "color_id"), ("send_updates", "send_updates")] {
+        let mut call = dentist.clone();
+        call[more] = json!("x");
+        let refused = butler.call("calendar_create_event", call).await.text();
+        assert_eq!(refused["code"], "invalid_arguments", "{refused}");
+        assert!(refused["error"].as_str().is_some_and(|why| why.contains(named)), "{refused}");
+    }
+    let told = butler.ok("tool_find", json!({"query": "calendar_create_event"})).await["tools"][0].clone();
+    assert!(told["name"] == "calendar_create_event" && !told.to_string().contains("notification"), "{told}");
+}

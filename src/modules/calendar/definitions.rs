@@ -281,7 +281,8 @@ pub(super) fn tools(book: &Arc<Book>) -> Result<Vec<Tool>, ModuleError> {
         let schema =
             json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
         let (sends, answers) = (meta.sends_out, meta.asks_always);
-        let definition = Definition::new(name, about, schema, meta).map_err(ModuleError::new)?;
+        let aliases = [("body", "description"), ("notes", "description"), ("notification", "reminder_minutes")];
+        let definition = Definition::new(name, about, schema, meta).map_err(ModuleError::new)?.with_aliases(&aliases);
         let tool = Tool::new(&Arc::new(definition), handler);
         let book = book.clone();
         all.push(if sends {
