@@ -187,3 +187,39 @@ async fn arguments_are_taken_by_the_names_that_others_have_for_them() {
     let told = butler.ok("tool_find", json!({"query": "calendar_create_event"})).await["tools"][0].clone();
     assert!(told["name"] == "calendar_create_event" && !told.to_string().contains("notification"), "{told}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_that_is_repeated_says_what_its_event_overlaps_now() {
+    let household = with_calendar(Household::new(), "");
+    let daemon = household.start().await;
+    let butler = daemon.mcp("general");
+    let first = json!({"title": "First", "start_at": "2027-03-10T09:00"});
+    let first = butler.ok("calendar_create_event", first).await["event_id"].clone();
+    let over = json!({"title": "Second", "start_at": "2027-03-10T09:30", "conflict_policy": "allow_overlap",
+                      "request_id": "second"});
+    let made = butler.ok("calendar_create_event", over.clone()).await;
+    assert_eq!(made["overlaps"][0]["title"], "First", "{made}");
+    assert_eq!(butler.ok("calendar_create_event", over.clone()).await, made);
+    // A series goes on from its second time where something else is; its first half is not in its way.
+    let daily = json!({"title": "Walk", "start_at": "2027-03-09T20:00", "recurrence_rule": "FREQ=DAILY;COUNT=3"});
+    let walk = butler.ok("calendar_create_event", daily).await["event_id"].clone();
+    let split = json!({"event_id": walk, "recurrence_scope": "following", "instance_start_at": "2027-03-10T20:00",
+                       "start_at": "2027-03-10T09:15", "conflict_policy": "allow_overlap", "request_id": "split"});
+    let changed = butler.ok("calendar_update_event", split.clone()).await;
+    assert_eq!(changed["overlaps"].as_array().map(Vec::len), Some(2), "{changed}");
+    assert_eq!(butler.ok("calendar_update_event", split).await, changed);
+    // What is no longer there is not named.
+    butler.ok("calendar_delete_event", json!({"event_id": first})).await;
+    let again = butler.ok("calendar_create_event", over.clone()).await;
+    let titles: Vec<_> = again["overlaps"].as_array().expect("a list").iter().map(|one| &one["title"]).collect();
+    assert_eq!(titles, ["Walk"], "{again}");
+    // Of an event that is gone itself nobody knows.
+    butler.ok("calendar_delete_event", json!({"event_id": made["event_id"]})).await;
+    let again = butler.ok("calendar_create_event", over).await;
+    assert_eq!((&again["event_id"], &again["overlaps"]), (&made["event_id"], &Value::Null), "{again}");
+    // What overlapped nothing says nothing of it.
+    let free = json!({"title": "Third", "start_at": "2027-03-20T09:00", "request_id": "third"});
+    let made = butler.ok("calendar_create_event", free.clone()).await;
+    assert!(made.get("overlaps").is_none(), "{made}");
+    assert_eq!(butler.ok("calendar_create_event", free).await, made);
+}

@@ -21,8 +21,8 @@ const AROUND: SignedDuration = SignedDuration::from_hours(24 * 7);
 /// What stands in the way of an event.
 pub(super) enum Way {
     Free,
-    /// It overlaps these, which the policy allows.
-    Overlaps(Overlaps),
+    /// It overlaps others, which the policy allows.
+    Overlaps,
     /// The answer of a call that changes nothing.
     Taken(Value),
 }
@@ -125,7 +125,7 @@ pub(super) async fn look(call: &ToolCall, book: &Book, object: &Object, own: &[U
         if book.require_approval && call.caller.taint().is_some() {
             return Err(ToolError::NeedsApproval("It overlaps another event."));
         }
-        return Ok(Way::Overlaps(Overlaps { wanted, sources, own: own.to_vec() }));
+        return Ok(Way::Overlaps);
     }
     let rows = others(sql::busy(call, &sources, wanted.near).await?);
     let told = told(&wanted.conflicts(&rows));
@@ -142,20 +142,17 @@ pub(super) async fn look(call: &ToolCall, book: &Book, object: &Object, own: &[U
     })))
 }
 
-/// What an event overlaps that was put there all the same.
-pub(super) struct Overlaps {
-    wanted: Wanted,
-    sources: Vec<Uuid>,
-    own: Vec<Uuid>,
-}
-
-impl Overlaps {
-    /// Which they are, once the change is done: their words have no part in it. `new`: the event of the change.
-    pub async fn told(self, call: &ToolCall, new: Uuid) -> Result<Value, ToolError> {
-        let mut rows = sql::busy(call, &self.sources, self.wanted.near).await?;
-        rows.retain(|row| row.event != new && !self.own.contains(&row.event));
-        Ok(told(&self.wanted.conflicts(&rows)))
-    }
+/// What an event overlaps that was put there all the same. Told once it is there: their words have no part in its change.
+/// `own`: the event, and the one from which it was split.
+pub(super) async fn overlaps(call: &ToolCall, book: &Book, own: &[Uuid]) -> Result<Value, ToolError> {
+    let Some(row) = sql::event(call, own.first().copied().unwrap_or_default()).await? else { return Ok(Value::Null) };
+    let object = Object::read(&row.ics).map_err(refused)?;
+    let Some(wanted) = Wanted::of(call, book, &object)? else { return Ok(Value::Null) };
+    book.cover(&call.context().tenant_id, wanted.near.0, wanted.near.1).await?;
+    let sources: Vec<Uuid> = book.sources(call, &[]).await?.iter().map(|source| source.id).collect();
+    let mut rows = sql::busy(call, &sources, wanted.near).await?;
+    rows.retain(|row| !own.contains(&row.event));
+    Ok(told(&wanted.conflicts(&rows)))
 }
 
 /// Three free times near the wanted one, between eight and eight, or at any hour for what doesn't fit there. Of a series,

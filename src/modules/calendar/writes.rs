@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::args::{attendees, change, instance, names, scope, texts};
 use super::book::{Book, refused};
-use super::conflicts::{Overlaps, Way, look};
+use super::conflicts::{Way, look, overlaps};
 use super::sql::{self, EventRow};
 use ::tools::{EffectTx, ToolCall, ToolError};
 use base::crash;
@@ -83,10 +83,10 @@ fn hash(call: &ToolCall) -> Vec<u8> {
 }
 
 /// The first result of this call, if its key was used before.
-async fn earlier(call: &ToolCall) -> Result<Option<Value>, ToolError> {
+async fn earlier(call: &ToolCall, book: &Book) -> Result<Option<Value>, ToolError> {
     let Some(key) = call.text("request_id") else { return Ok(None) };
     match sql::done(call, key).await? {
-        Some((known, result)) if known == hash(call) => Ok(Some(result)),
+        Some((known, result)) if known == hash(call) => Ok(Some(with_overlaps(call, book, result).await)),
         Some(_) => {
             let why =
                 format!("request_id {key} was used for another call already. Nothing was changed; use a new one.");
@@ -157,7 +157,7 @@ pub(super) fn told(status: &str, id: Uuid, (object, instance): (&Object, Option<
 
 pub(super) async fn create(call: &ToolCall, book: &Book) -> Result<Value, ToolError> {
     let sources = book.sources(call, &names(call)).await?;
-    if let Some(result) = earlier(call).await? {
+    if let Some(result) = earlier(call, book).await? {
         return Ok(result);
     }
     let source = sources.first().ok_or_else(|| ToolError::refused("not_found", "This butler has no calendar."))?;
@@ -169,22 +169,24 @@ pub(super) async fn create(call: &ToolCall, book: &Book) -> Result<Value, ToolEr
     let id = Uuid::now_v7();
     let change = change(call, book, None)?;
     let object = Object::create(&format!("{id}@butlerd"), &change, now, book.home()).map_err(refused)?;
-    let overlaps = match look(call, book, &object, &[]).await? {
+    let mut result = told("created", id, (&object, None), book);
+    match look(call, book, &object, &[]).await? {
         Way::Taken(answer) => return Ok(answer),
-        Way::Overlaps(overlaps) => Some(overlaps),
-        Way::Free => None,
-    };
-    let result = told("created", id, (&object, None), book);
+        Way::Overlaps => result["overlaps"] = Value::Null,
+        Way::Free => {}
+    }
     let done = settle(call, book, vec![Step::Put { object, id, source, seen: None }], result).await?;
-    Ok(with_overlaps(call, id, done, overlaps).await)
+    Ok(with_overlaps(call, book, done).await)
 }
 
-/// With what it overlaps. The change is done: that this can't be told now is no reason to call it failed, and null says
-/// that nobody knows.
-async fn with_overlaps(call: &ToolCall, id: Uuid, mut done: Value, overlaps: Option<Overlaps>) -> Value {
-    if let Some(overlaps) = overlaps {
-        done["overlaps"] = overlaps.told(call, id).await.unwrap_or_else(|e| {
-            tracing::warn!(event = %id, error = %e, "what an event overlaps can't be told");
+/// A result with what its event overlaps now: the words of others are not kept with it. The change is done: that this can't
+/// be told now is no reason to call it failed, and null says that nobody knows.
+async fn with_overlaps(call: &ToolCall, book: &Book, mut done: Value) -> Value {
+    if done.get("overlaps").is_some() {
+        let id = |key: &&str| done[*key].as_str().and_then(|id| id.parse::<Uuid>().ok());
+        let own: Vec<Uuid> = ["event_id", "split_from"].iter().filter_map(id).collect();
+        done["overlaps"] = overlaps(call, book, &own).await.unwrap_or_else(|e| {
+            tracing::warn!(event = ?own, error = %e, "what an event overlaps can't be told");
             Value::Null
         });
     }
@@ -192,7 +194,7 @@ async fn with_overlaps(call: &ToolCall, id: Uuid, mut done: Value, overlaps: Opt
 }
 
 pub(super) async fn change_event(call: &ToolCall, book: &Book) -> Result<Value, ToolError> {
-    if let Some(result) = earlier(call).await? {
+    if let Some(result) = earlier(call, book).await? {
         return Ok(result);
     }
     let (row, object) = event(call, book).await?;
@@ -230,27 +232,26 @@ async fn edit(
     let Edited { object: before, following } = edited;
     let Some(before) = before else { return Err(changed_meanwhile()) };
     let new = following.as_ref().unwrap_or(&before);
-    let mut overlaps = None;
+    let id = if following.is_some() { fresh } else { row.id };
+    let mut result = told("updated", id, (new, at.as_ref().filter(|_| scope == Scope::This)), book);
     if moved {
         match look(call, book, new, &[row.id]).await? {
             Way::Taken(answer) => return Ok(answer),
-            Way::Overlaps(found) => overlaps = Some(found),
+            Way::Overlaps => result["overlaps"] = Value::Null,
             Way::Free => {}
         }
     }
-    let id = if following.is_some() { fresh } else { row.id };
-    let mut result = told("updated", id, (new, at.as_ref().filter(|_| scope == Scope::This)), book);
     let mut steps = vec![Step::Put { object: before, id: row.id, source: row.source, seen: Some(row.revision) }];
     if let Some(object) = following {
         result["split_from"] = json!(row.id);
         steps.push(Step::Put { object, id: fresh, source: row.source, seen: None });
     }
     let done = settle(call, book, steps, result).await?;
-    Ok(with_overlaps(call, id, done, overlaps).await)
+    Ok(with_overlaps(call, book, done).await)
 }
 
 pub(super) async fn delete(call: &ToolCall, book: &Book) -> Result<Value, ToolError> {
-    if let Some(result) = earlier(call).await? {
+    if let Some(result) = earlier(call, book).await? {
         return Ok(result);
     }
     let (row, object) = event(call, book).await?;
