@@ -14,6 +14,7 @@ use super::edit::{change, make};
 use super::fields::{Fields, TakenOut, wrong};
 use super::sql::{self, TaskRow};
 use super::target::{Target, unknown};
+use super::{rrule, words};
 use base::TenantId;
 use tools::{Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
 
@@ -52,7 +53,9 @@ fn definitions() -> Vec<Arc<Definition>> {
     let define = |name: &str, description: &str, properties: Value, required: Value, meta: Meta| {
         let schema =
             json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
-        Arc::new(Definition::new(name, description, schema, meta).expect("a schema in the source is right"))
+        let definition = Definition::new(name, description, schema, meta).expect("a schema in the source is right");
+        let aliases = [("action", "prompt"), ("recurrence_rule", "cron"), ("body", "description")];
+        Arc::new(definition.with_aliases(&aliases))
     };
     let text = |about: &str| json!({"type": "string", "description": about});
     let time = |about: &str| json!({"type": "string", "format": "date-time", "description": about});
@@ -65,6 +68,8 @@ fn definitions() -> Vec<Arc<Definition>> {
         "timezone": text("IANA name; the owner's zone by default"),
         "end_at": time("When it ends in the calendar"),
         "until_at": time("Not after this"),
+        "location": {"type": "string", "maxLength": 500},
+        "description": {"type": "string", "maxLength": 20_000},
     });
     let created = fields.clone();
     fields["event_id"] = id.clone();
@@ -118,6 +123,8 @@ struct Event {
     timezone: Option<String>,
     end_at: Option<Timestamp>,
     until_at: Option<Timestamp>,
+    location: Option<String>,
+    description: Option<String>,
     enabled: Option<bool>,
     #[serde(default)]
     scope: Scope,
@@ -135,16 +142,20 @@ enum Scope {
 }
 
 impl Event {
-    fn fields(self) -> Result<Fields, ToolError> {
-        let (at, start_at) = match (&self.cron, self.start_at) {
-            (None, at) => (at, None),
-            (Some(_), None) => (None, None),
-            (Some(_), Some(start)) => {
-                let start = start.parse::<Timestamp>();
-                let why = "With cron, start_at is a time with an offset, as 2026-12-24T18:00:00+01:00.";
-                (None, Some(start.map_err(|_| wrong(why))?))
-            }
-        };
+    fn fields(mut self, call: &ToolCall, old: Option<&TaskRow>) -> Result<Fields, ToolError> {
+        let named = self.timezone.as_ref().or(old.map(|task| &task.timezone));
+        let zone = named.map_or_else(|| Ok(call.store.time_zone().clone()), |name| TimeZone::get(name));
+        let zone = zone.map_err(|_| wrong("timezone is an IANA name such as Europe/Berlin, or UTC."))?;
+        let first = self.start_at.take_if(|_| self.cron.is_some());
+        let first = first.map(|start| words::moment(&start, call.store.clock().now(), &zone)).transpose();
+        let mut start_at = first.map_err(|e| wrong(format!("start_at: {e}.")))?;
+        if let Some(rule) = self.cron.as_ref().filter(|cron| cron.to_ascii_uppercase().contains("FREQ=")) {
+            start_at = start_at.or(old.and_then(|task| task.next_run_at.or(task.run_at)));
+            let why = "No cron has the times of this rule, which begins at start_at. Give cron, as 0 8 * * 1-5, and until_at.";
+            let found = start_at.and_then(|start| rrule::cron(rule, &start.to_zoned(zone))).ok_or_else(|| wrong(why));
+            let (cron, until) = found?;
+            (self.cron, self.until_at) = (Some(cron), self.until_at.or(until));
+        }
         Ok(Fields {
             target: self.event_id.map(Target::of).unwrap_or_default(),
             name: self.title.clone(),
@@ -152,10 +163,12 @@ impl Event {
             prompt: self.prompt,
             cron: self.cron,
             timezone: self.timezone,
-            at,
+            at: self.start_at,
             start_at,
             end_at: self.end_at,
             until_at: self.until_at,
+            location: self.location,
+            description: self.description,
             enabled: self.enabled,
             ..Fields::default()
         })
@@ -180,9 +193,14 @@ fn shown(task: &TaskRow, at: Option<Timestamp>, zone: &TimeZone) -> Value {
     let end = at.zip(length(task)).and_then(|(at, length)| at.checked_add(length).ok());
     let of =
         |at: Option<Timestamp>| at.map(|at| at.to_zoned(zone.clone()).strftime("%Y-%m-%dT%H:%M:%S%:z").to_string());
-    json!({"event_id": task.id, "title": task.display_title.as_ref().unwrap_or(&task.name), "calendar_id": null,
+    let mut shown = json!({"event_id": task.id, "title": task.display_title.as_ref().unwrap_or(&task.name), "calendar_id": null,
            "butler_event": true, "start_at": of(at), "end_at": of(end),
-           "recurring": task.run_at.is_none(), "enabled": task.enabled && task.paused_at.is_none(), "cron": task.cron})
+           "recurring": task.run_at.is_none(), "enabled": task.enabled && task.paused_at.is_none(), "cron": task.cron});
+    let more = [("location", &task.location), ("description", &task.description)];
+    for (name, text) in more.into_iter().filter(|(_, text)| text.is_some()) {
+        shown[name] = json!(text);
+    }
+    shown
 }
 
 fn answer(call: &ToolCall, task: &TaskRow, status: &str) -> Value {
@@ -192,7 +210,7 @@ fn answer(call: &ToolCall, task: &TaskRow, status: &str) -> Value {
 }
 
 async fn create(call: ToolCall, schedules: Scheduler) -> Result<Value, ToolError> {
-    let mut fields = call.parse::<Event>()?.fields()?;
+    let mut fields = call.parse::<Event>()?.fields(&call, None)?;
     fields.calendar_event_id = Some(OWN.to_owned());
     Ok(answer(&call, &make(&call, &schedules, fields).await?, "created"))
 }
@@ -205,8 +223,8 @@ async fn own(call: &ToolCall) -> Result<TaskRow, ToolError> {
 }
 
 async fn update(call: ToolCall, schedules: Scheduler) -> Result<Value, ToolError> {
-    own(&call).await?;
-    let fields = call.parse::<Event>()?.fields()?;
+    let old = own(&call).await?;
+    let fields = call.parse::<Event>()?.fields(&call, Some(&old))?;
     Ok(answer(&call, &change(&call, &schedules, fields).await?, "updated"))
 }
 

@@ -71,6 +71,8 @@ pub(super) async fn make(call: &ToolCall, schedules: &Scheduler, f: Fields) -> R
         job_args: f.job_args,
         display_title: f.display_title,
         calendar_event_id: f.calendar_event_id,
+        location: f.location,
+        description: f.description,
         reply_channel,
         reply_to,
         ..TaskRow::default()
@@ -196,6 +198,8 @@ impl Change {
             end_at: f.end_at.or(old.end_at),
             display_title: f.display_title.clone().or(old.display_title),
             calendar_event_id: f.calendar_event_id.clone().or(old.calendar_event_id),
+            location: f.location.clone().or(old.location),
+            description: f.description.clone().or(old.description),
             reply_channel,
             reply_to,
             priority: f.priority.unwrap_or(old.priority),

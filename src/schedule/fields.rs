@@ -41,6 +41,8 @@ pub(super) struct Fields {
     pub overlap: Option<Overlap>,
     pub display_title: Option<String>,
     pub calendar_event_id: Option<String>,
+    pub location: Option<String>,
+    pub description: Option<String>,
     pub reply_channel: Option<String>,
     pub reply_to: Option<String>,
     pub clear_reply: Option<bool>,

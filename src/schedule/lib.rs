@@ -12,6 +12,7 @@ mod fields;
 mod idle;
 mod jobs;
 mod people;
+mod rrule;
 mod show;
 mod sql;
 mod sync;

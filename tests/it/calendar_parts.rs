@@ -223,3 +223,71 @@ async fn a_call_that_is_repeated_says_what_its_event_overlaps_now() {
     assert!(made.get("overlaps").is_none(), "{made}");
     assert_eq!(butler.ok("calendar_create_event", free).await, made);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_butlers_own_event_repeats_by_a_rule_that_cron_has_words_for() {
+    let household = with_calendar(Household::new(), "");
+    let daemon = household.start().await;
+    let butler = daemon.mcp("general");
+    let plants = json!({"title": "Plants", "action": "water the plants", "start_at": "2099-03-09T09:00", "timezone": "Europe/Berlin",
+                        "recurrence_rule": "RRULE:FREQ=WEEKLY;BYDAY=MO,TH;UNTIL=20990319", "location": "Garden",
+                        "description": "All but the cactus"});
+    let made = butler.ok("calendar_create_butler_event", plants).await;
+    assert_eq!((&made["status"], &made["cron"]), (&json!("created"), &json!("0 9 * * 1,4")), "{made}");
+    let listed = async || {
+        let month = json!({"start_at": "2099-03-01", "end_at": "2099-04-01"});
+        let listed = butler.ok("calendar_list_events", month).await;
+        listed["butler_events"].as_array().cloned().unwrap_or_default()
+    };
+    let at =
+        |one: &Value| one["start_at"].as_str().expect("a time").parse::<jiff::Timestamp>().expect("a time").to_string();
+    let (all, clock) = (listed().await, |day: u8| format!("2099-03-{day:02}T08:00:00Z"));
+    assert_eq!(all.iter().map(at).collect::<Vec<_>>(), [9, 12, 16, 19].map(clock), "{all:?}");
+    assert_eq!((&all[0]["location"], &all[0]["description"]), (&json!("Garden"), &json!("All but the cactus")));
+    let schedule = butler.ok("schedule_list", json!({})).await.to_string();
+    assert!(schedule.contains("water the plants"), "{schedule}");
+    // Each by itself; what is not given stays.
+    let change = json!({"event_id": made["event_id"], "body": "All of them"});
+    let changed = butler.ok("calendar_update_butler_event", change).await;
+    assert_eq!((&changed["location"], &changed["description"]), (&json!("Garden"), &json!("All of them")), "{changed}");
+
+    let once =
+        json!({"title": "Bins", "prompt": "remind of the bins", "start_at": "2099-03-09T09:00", "timezone": "UTC"});
+    let made = butler.ok("calendar_create_butler_event", once).await;
+    assert!(made["cron"].is_null() && made.get("location").is_none(), "{made}");
+    let rule = async |rule: &str| {
+        let change = json!({"event_id": made["event_id"], "recurrence_rule": rule});
+        butler.ok("calendar_update_butler_event", change).await
+    };
+    // The ninth is a Monday, and stays the first time.
+    for (given, cron) in [
+        ("FREQ=DAILY", "0 9 * * *"),
+        ("FREQ=WEEKLY;INTERVAL=1;WKST=SU", "0 9 * * 1"),
+        ("FREQ=MONTHLY", "0 9 9 * *"),
+        ("FREQ=YEARLY", "0 9 9 3 *"),
+        ("FREQ=MONTHLY;BYMONTHDAY=9,23", "0 9 9,23 * *"),
+        ("FREQ=MONTHLY;BYDAY=2MO", "0 9 * * 1#2"),
+        ("rrule:freq=daily;byday=mo,tu,we,th,fr", "0 9 * * 1,2,3,4,5"),
+    ] {
+        let changed = rule(given).await;
+        assert_eq!((&changed["cron"], at(&changed)), (&json!(cron), "2099-03-09T09:00:00Z".to_owned()), "{changed}");
+    }
+    for none in [
+        "FREQ=DAILY;INTERVAL=2",
+        "FREQ=DAILY;COUNT=3",
+        "FREQ=HOURLY",
+        "FREQ=WEEKLY;BYDAY=1MO",
+        "FREQ=MONTHLY;BYDAY=FR;BYMONTHDAY=13",
+        "FREQ=YEARLY;BYDAY=MO",
+        "FREQ=DAILY;BYDAY=XX",
+        "FREQ=DAILY;UNTIL=soon",
+    ] {
+        let refused = rule(none).await;
+        assert_eq!(refused["code"], "invalid_arguments", "{none}: {refused}");
+        assert!(refused["error"].as_str().is_some_and(|why| why.contains("Give cron")), "{refused}");
+    }
+    // The last Friday, and at another time.
+    let last = json!({"event_id": made["event_id"], "recurrence_rule": "FREQ=MONTHLY;BYDAY=-1FR", "start_at": "2099-03-20T07:30"});
+    let last = butler.ok("calendar_update_butler_event", last).await;
+    assert_eq!((&last["cron"], at(&last)), (&json!("30 7 * * 5#L"), "2099-03-27T07:30:00Z".to_owned()), "{last}");
+}

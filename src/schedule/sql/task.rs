@@ -40,6 +40,8 @@ store::row! {
         pub overlap: String,
         pub display_title: Option<String>,
         pub calendar_event_id: Option<String>,
+        pub location: Option<String>,
+        pub description: Option<String>,
         pub reply_channel: Option<String>,
         pub reply_to: Option<String>,
         pub source: String,
@@ -58,7 +60,7 @@ store::row! {
 /// The columns that say what a schedule is, and nothing of what has happened to it.
 pub(super) const WHAT_IT_IS: &str = "name, cron, every_ms, run_at, anchor_at, timezone, start_at, until_at, end_at, \
     stagger_s, except_at, dispatch_mode, prompt, job_name, job_args, priority, require_idle, missed, missed_window_s, overlap, \
-    display_title, calendar_event_id, reply_channel, reply_to, source, trust";
+    display_title, calendar_event_id, location, description, reply_channel, reply_to, source, trust";
 
 /// Makes a new row of the JSON of a [`TaskRow`], which is `$1`. `schema`: empty, or with its dot.
 pub(super) fn insert_into(schema: &str) -> String {
