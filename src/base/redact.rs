@@ -194,7 +194,9 @@ impl KnownSecrets {
             }
             Value::Array(items) => items.iter_mut().for_each(|item| self.clean_json(item)),
             Value::Object(members) => self.clean_members(members),
-            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+            Value::Number(number) if self.cleaned(number.to_string().as_bytes()).is_none() => {}
+            Value::Number(_) => *value = HIDDEN.into(),
+            Value::Null | Value::Bool(_) => {}
         }
     }
 

@@ -63,6 +63,24 @@ fn json_within_json_and_of_other_writers() {
     let mut value = serde_json::json!({"a": [KEY, 1, null], KEY: {"b": format!("-{KEY}-")}});
     redactor.clean_json(&mut value);
     assert_eq!(value, serde_json::json!({"a": [HIDDEN, 1, null], HIDDEN: {"b": "-[hidden]-"}}));
+    redactor.hide(&Secret::new("4915123456789".to_owned()));
+    let mut value = serde_json::json!([4_915_123_456_789_u64, 1.5]);
+    redactor.clean_json(&mut value);
+    assert_eq!(value, serde_json::json!([HIDDEN, 1.5]));
+}
+
+#[test]
+fn what_the_sieve_keeps_back_holds_no_form_of_a_secret() {
+    const SECRETS: [&str; 3] = [KEY, "4915123456789", "\u{1}\u{fc}ber \u{20ac}\u{1f600}"];
+    let all = || SECRETS.iter().flat_map(|secret| forms(secret.as_bytes()));
+    let net = Net::new(all().collect());
+    for form in all() {
+        for (before, cut, after) in [(0, 0, 0), (1, 0, 0), (0, 1, 1), (7, 0, 1), (7, 0, 40), (40, 0, 7), (40, 1, 0)] {
+            let text = [vec![b'x'; before], form.text[cut..].to_vec(), vec![0xff; after]].concat();
+            assert!(net.find.is_match(&text) || cut > 0);
+            assert_eq!(net.replace(&text).is_some(), net.find.is_match(&text), "{text:?}");
+        }
+    }
 }
 
 #[test]
