@@ -104,7 +104,7 @@ pub struct Definition {
     validator: OnceLock<jsonschema::Validator>,
     optional: Vec<String>,
     /// Other names of arguments, each with the argument's own.
-    aliases: Vec<(&'static str, &'static str)>,
+    pub(crate) aliases: Vec<(&'static str, &'static str)>,
 }
 
 impl std::fmt::Debug for Definition {

@@ -85,5 +85,5 @@ pub(super) fn with_reason(def: &Definition) -> Result<Definition, SchemaError> {
     schema["properties"][WHY] = json!({"type": "string",
         "description": "Why you do this; the owner is shown it where the call has to be approved"});
     let made = Definition::new(&def.name, &def.description, schema, def.meta.clone())?;
-    Ok(made.with_examples(def.examples.clone()))
+    Ok(made.with_examples(def.examples.clone()).with_aliases(&def.aliases))
 }

@@ -273,8 +273,11 @@ async fn a_strangers_invitation_changes_nothing_and_is_a_strangers_text() {
 async fn a_calendar_that_others_see_is_out_of_the_house() {
     let Some(server) = Radicale::start("calendar_caldav::shared").await else { return };
     let call = |tool: &str, args: Value| json!({"call": {"tool": tool, "arguments": args}});
+    // A name of the argument that it also goes by, which a call that waits for a person has too.
+    let mut party = event("Party", "2027-05-20T19:00");
+    party["notes"] = json!("Bring cake");
     let model = model(json!([{"when": "put down the party", "steps": [
-        call("calendar_create_event", event("Party", "2027-05-20T19:00")), {"say": "done"}]}]))
+        call("calendar_create_event", party), {"say": "done"}]}]))
     .await;
     server.put("theirs", "Of the family", "").await;
     let gated = "\n[modules.approvals.gated_tools.calendar_create_event]\nrisk_tier = \"low\"\n";
@@ -295,6 +298,9 @@ async fn a_calendar_that_others_see_is_out_of_the_house() {
     let (code, _, err) = tokio::task::block_in_place(|| household.cli(&["approvals", "approve", &id]));
     assert_eq!(code, 0, "{err}");
     there(&server, &["Of the family", "Party"]).await;
+    let noted =
+        "SELECT count(*) FROM shared.calendar_events WHERE convert_from(ics, 'UTF8') LIKE '%DESCRIPTION:Bring cake%'";
+    assert_eq!(db.query_one(noted, &[]).await.expect("a number").get::<_, i64>(0), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
