@@ -233,7 +233,8 @@ impl<R: Remote, S: LocalStore> Run<'_, R, S> {
             return Ok(BTreeMap::new());
         }
         let items = self.store.by_uids(&uids).await.map_err(SyncError::Store)?;
-        let free = items.into_iter().filter(|item| item.base.is_none() && item.ours.is_some());
+        let found = |item: &Item| known.values().any(|known| known.id == item.id);
+        let free = items.into_iter().filter(|item| item.base.is_none() && item.ours.is_some() && !found(item));
         // Of several the oldest.
         Ok(free.rev().filter_map(|item| Some((item.uid.clone()?, item))).collect())
     }

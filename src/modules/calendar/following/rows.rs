@@ -114,6 +114,9 @@ impl LocalStore for Rows {
         let failed = || StoreError::query("writing a calendar's items");
         let ids: Vec<Uuid> = writes.iter().map(Write::id).collect();
         let mut tx = lease.begin().await.map_err(failed())?;
+        if !sql::held(&mut tx, self.claim).await.map_err(failed())? {
+            return Err(RowsError::Lost);
+        }
         let had: BTreeMap<Uuid, Vec<u8>> = sql::had(&mut tx, &ids).await.map_err(failed())?.into_iter().collect();
         // First what goes, which may make room for a UID of what comes.
         let (mut refused, mut saved) = (Vec::new(), Vec::new());

@@ -192,6 +192,12 @@ pub(super) async fn set_cursor(lease: &mut Lease, claim: Uuid, cursor: Option<&s
     Ok(done.map_err(StoreError::query("moving a calendar's cursor"))? == 1)
 }
 
+/// Whether the claim is held, and stays so until the transaction ends: nobody takes it over in between.
+pub(super) async fn held(tx: &mut Tx<'_>, claim: Uuid) -> Result<bool, tokio_postgres::Error> {
+    let sql = "SELECT FROM shared.calendar_cursors WHERE tenant_id = shared.tenant() AND claim = $1 FOR SHARE";
+    Ok(tx.query_opt(sql, &[&claim]).await?.is_some())
+}
+
 pub(super) async fn items(lease: &mut Lease, source: Uuid, which: Which<'_>) -> Result<Vec<Item>, StoreError> {
     let sql = "SELECT i.id, i.revision, i.uid, i.href, i.etag, i.base, e.ics AS ours, i.sent, i.reread
                FROM shared.calendar_items i
