@@ -151,6 +151,8 @@ impl Event {
         let mut start_at = first.map_err(|e| wrong(format!("start_at: {e}.")))?;
         if let Some(rule) = self.cron.as_ref().filter(|cron| cron.to_ascii_uppercase().contains("FREQ=")) {
             start_at = start_at.or(old.and_then(|task| task.next_run_at.or(task.run_at)));
+            // Cron has no seconds: a start within the minute would come after that day's time.
+            start_at = start_at.and_then(|at| Timestamp::from_second(at.as_second().div_euclid(60) * 60).ok());
             let why = "No cron has the times of this rule, which begins at start_at. Give cron, as 0 8 * * 1-5, and until_at.";
             let found = start_at.and_then(|start| rrule::cron(rule, &start.to_zoned(zone))).ok_or_else(|| wrong(why));
             let (cron, until) = found?;

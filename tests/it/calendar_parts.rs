@@ -291,3 +291,19 @@ async fn a_butlers_own_event_repeats_by_a_rule_that_cron_has_words_for() {
     let last = butler.ok("calendar_update_butler_event", last).await;
     assert_eq!((&last["cron"], at(&last)), (&json!("30 7 * * 5#L"), "2099-03-27T07:30:00Z".to_owned()), "{last}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_butlers_own_event_by_a_rule_comes_first_when_it_begins() {
+    let household = with_calendar(Household::new(), "");
+    let daemon = household.start().await;
+    let butler = daemon.mcp("general");
+    let before = jiff::Timestamp::now();
+    let soon = json!({"title": "Soon", "prompt": "look", "start_at": "in 2 hours", "timezone": "UTC",
+                      "recurrence_rule": "FREQ=DAILY"});
+    let made = butler.ok("calendar_create_butler_event", soon).await;
+    let first: jiff::Timestamp = made["start_at"].as_str().expect("a time").parse().expect("a time");
+    let ahead = first.duration_since(before).as_secs();
+    // Less up to a minute, more by what the call took.
+    assert!((7200 - 60..7200 + 60).contains(&ahead), "a day late: {made}");
+    assert_eq!(first.as_second() % 60, 0, "{made}");
+}
