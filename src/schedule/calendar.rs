@@ -149,14 +149,15 @@ impl Event {
         let first = self.start_at.take_if(|_| self.cron.is_some());
         let first = first.map(|start| words::moment(&start, call.store.clock().now(), &zone)).transpose();
         let mut start_at = first.map_err(|e| wrong(format!("start_at: {e}.")))?;
-        if let Some(rule) = self.cron.as_ref().filter(|cron| cron.to_ascii_uppercase().contains("FREQ=")) {
+        let rule = self.cron.take_if(|cron| cron.to_ascii_uppercase().contains("FREQ="));
+        if let Some(rule) = &rule {
             start_at = start_at.or(old.and_then(|task| task.next_run_at.or(task.run_at)));
             // Cron has no seconds: a start within the minute would come after that day's time.
             start_at = start_at.and_then(|at| Timestamp::from_second(at.as_second().div_euclid(60) * 60).ok());
             let why = "No cron has the times of this rule, which begins at start_at. Give cron, as 0 8 * * 1-5, and until_at.";
             let found = start_at.and_then(|start| rrule::cron(rule, &start.to_zoned(zone))).ok_or_else(|| wrong(why));
             let (cron, until) = found?;
-            (self.cron, self.until_at) = (Some(cron), self.until_at.or(until));
+            (self.cron, self.until_at) = (Some(cron), self.until_at.into_iter().chain(until).min());
         }
         Ok(Fields {
             target: self.event_id.map(Target::of).unwrap_or_default(),
@@ -169,6 +170,7 @@ impl Event {
             start_at,
             end_at: self.end_at,
             until_at: self.until_at,
+            ends_anew: rule.is_some(),
             location: self.location,
             description: self.description,
             enabled: self.enabled,
@@ -198,7 +200,11 @@ fn shown(task: &TaskRow, at: Option<Timestamp>, zone: &TimeZone) -> Value {
     let mut shown = json!({"event_id": task.id, "title": task.display_title.as_ref().unwrap_or(&task.name), "calendar_id": null,
            "butler_event": true, "start_at": of(at), "end_at": of(end),
            "recurring": task.run_at.is_none(), "enabled": task.enabled && task.paused_at.is_none(), "cron": task.cron});
-    let more = [("location", &task.location), ("description", &task.description)];
+    let more = [
+        ("until_at", of(task.until_at)),
+        ("location", task.location.clone()),
+        ("description", task.description.clone()),
+    ];
     for (name, text) in more.into_iter().filter(|(_, text)| text.is_some()) {
         shown[name] = json!(text);
     }

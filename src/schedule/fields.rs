@@ -34,6 +34,9 @@ pub(super) struct Fields {
     pub start_at: Option<Timestamp>,
     pub end_at: Option<Timestamp>,
     pub until_at: Option<Timestamp>,
+    /// Without `until_at` it has no end, whatever it had.
+    #[serde(skip)]
+    pub ends_anew: bool,
     pub priority: Option<i16>,
     pub require_idle: Option<bool>,
     pub missed: Option<Missed>,
@@ -111,7 +114,7 @@ impl Fields {
             new.timezone.clone_from(zone);
         }
         new.start_at = self.start_at.or(new.start_at);
-        new.until_at = self.until_at.or(new.until_at);
+        new.until_at = self.until_at.or(new.until_at.filter(|_| !self.ends_anew));
         if let Some(every) = &self.every {
             let every = words::length(every).map_err(|e| wrong(format!("every: {e}.")))?;
             new.every_ms = i64::try_from(every.as_millis()).ok();

@@ -71,11 +71,7 @@ fn fields() -> Map<String, Value> {
 }
 
 fn definitions() -> Vec<Arc<Definition>> {
-    let define = |name: &str, description: &str, properties: Value, required: Value, meta: Meta| {
-        let schema =
-            json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
-        Arc::new(Definition::new(name, description, schema, meta).expect("a schema in the source is right"))
-    };
+    let define = Definition::built_in;
     let id = json!({"type": "string", "format": "uuid", "description": "Id of the schedule (from schedule_list)"});
     let ids = json!({"task_id": id, "id": id});
     let mut changes = fields();

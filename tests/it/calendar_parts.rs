@@ -307,3 +307,32 @@ async fn a_butlers_own_event_by_a_rule_comes_first_when_it_begins() {
     assert!((7200 - 60..7200 + 60).contains(&ahead), "a day late: {made}");
     assert_eq!(first.as_second() % 60, 0, "{made}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_rule_of_a_butlers_own_event_has_its_own_end() {
+    let household = with_calendar(Household::new(), "");
+    let daemon = household.start().await;
+    let butler = daemon.mcp("general");
+    let ends =
+        |one: &Value| one["until_at"].as_str().map(|at| at.parse::<jiff::Timestamp>().expect("a time").to_string());
+    let event = json!({"title": "Plants", "prompt": "water the plants", "start_at": "2099-03-09T09:00", "timezone": "UTC",
+                       "recurrence_rule": "FREQ=DAILY;UNTIL=20990320T090000Z", "until_at": "2099-04-01T00:00:00Z"});
+    let made = butler.ok("calendar_create_butler_event", event).await;
+    assert_eq!(ends(&made).as_deref(), Some("2099-03-20T09:00:00Z"), "the earlier of both: {made}");
+    let change = async |mut what: Value| {
+        what["event_id"] = made["event_id"].clone();
+        butler.ok("calendar_update_butler_event", what).await
+    };
+    let later = change(json!({"recurrence_rule": "FREQ=DAILY;UNTIL=20990325T090000Z"})).await;
+    assert_eq!(ends(&later).as_deref(), Some("2099-03-25T09:00:00Z"), "{later}");
+    let sooner = json!({"recurrence_rule": "FREQ=DAILY;UNTIL=20990325T090000Z", "until_at": "2099-03-15T12:00:00Z"});
+    let sooner = change(sooner).await;
+    assert_eq!(ends(&sooner).as_deref(), Some("2099-03-15T12:00:00Z"), "{sooner}");
+    // A change of anything else leaves the end, also one of the cron.
+    for kept in [json!({"title": "All plants"}), json!({"cron": "0 10 * * *"})] {
+        let kept = change(kept).await;
+        assert_eq!(ends(&kept).as_deref(), Some("2099-03-15T12:00:00Z"), "{kept}");
+    }
+    let endless = change(json!({"recurrence_rule": "FREQ=WEEKLY"})).await;
+    assert!(endless.get("until_at").is_none(), "{endless}");
+}
