@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use jiff::civil::{DateTime, Time};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
@@ -143,20 +144,24 @@ enum Scope {
 
 impl Event {
     fn fields(mut self, call: &ToolCall, old: Option<&TaskRow>) -> Result<Fields, ToolError> {
+        let now = call.store.clock().now();
         let named = self.timezone.as_ref().or(old.map(|task| &task.timezone));
         let zone = named.map_or_else(|| Ok(call.store.time_zone().clone()), |name| TimeZone::get(name));
         let zone = zone.map_err(|_| wrong("timezone is an IANA name such as Europe/Berlin, or UTC."))?;
         let first = self.start_at.take_if(|_| self.cron.is_some());
-        let first = first.map(|start| words::moment(&start, call.store.clock().now(), &zone)).transpose();
+        let first = first.map(|start| words::moment(&start, now, &zone)).transpose();
         let mut start_at = first.map_err(|e| wrong(format!("start_at: {e}.")))?;
         let rule = self.cron.take_if(|cron| cron.to_ascii_uppercase().contains("FREQ="));
         if let Some(rule) = &rule {
-            start_at = start_at.or(old.and_then(|task| task.next_run_at.or(task.run_at)));
+            start_at = start_at.or(old.and_then(|task| task.run_at));
             // Cron has no seconds: a start within the minute would come after that day's time.
             start_at = start_at.and_then(|at| Timestamp::from_second(at.as_second().div_euclid(60) * 60).ok());
+            let given = start_at.map(|at| at.to_zoned(zone.clone()).datetime());
+            let start = given.or_else(|| regular(old?, now)).ok_or_else(|| {
+                wrong("The event does not come at one hour and minute that the rule could keep. Give start_at, too.")
+            })?;
             let why = "No cron has the times of this rule, which begins at start_at. Give cron, as 0 8 * * 1-5, and until_at.";
-            let found = start_at.and_then(|start| rrule::cron(rule, &start.to_zoned(zone))).ok_or_else(|| wrong(why));
-            let (cron, until) = found?;
+            let (cron, until) = rrule::cron(rule, start, &zone).ok_or_else(|| wrong(why))?;
             (self.cron, self.until_at) = (Some(cron), self.until_at.into_iter().chain(until).min());
         }
         Ok(Fields {
@@ -177,6 +182,15 @@ impl Event {
             ..Fields::default()
         })
     }
+}
+
+/// When an event comes next by the one hour and minute of its cron: its next run may have been moved, also by the clock.
+fn regular(task: &TaskRow, now: Timestamp) -> Option<DateTime> {
+    let fields: Vec<&str> = task.cron.as_ref()?.split_whitespace().collect();
+    let [minute, hour, _, _, _] = fields.as_slice() else { return None };
+    let time = Time::new(hour.parse().ok()?, minute.parse().ok()?, 0, 0).ok()?;
+    let next = task.timing().times(Duration::ZERO).ok()?.next(now)?;
+    Some(DateTime::from_parts(next.to_zoned(TimeZone::get(&task.timezone).ok()?).date(), time))
 }
 
 /// How long an event is: from its last time before its end to that, and as long each time.

@@ -1,10 +1,12 @@
 //! Rules of repetition (`RRULE`) as cron, where cron has the same times.
 
 use config::Moment;
-use jiff::{Timestamp, Zoned};
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
 
 /// The cron of a rule that begins at this time, and the rule's end. `None`: no cron has its times.
-pub(super) fn cron(rule: &str, start: &Zoned) -> Option<(String, Option<Timestamp>)> {
+pub(super) fn cron(rule: &str, start: DateTime, zone: &TimeZone) -> Option<(String, Option<Timestamp>)> {
     let rule = rule.to_ascii_uppercase();
     let (mut freq, mut by, mut until) = ("", [None, None, None], None);
     for part in rule.trim().trim_start_matches("RRULE:").split(';').filter(|part| !part.is_empty()) {
@@ -17,7 +19,7 @@ pub(super) fn cron(rule: &str, start: &Zoned) -> Option<(String, Option<Timestam
             ("BYDAY", _) => by[2] = Some(each(weekday)?.join(",")),
             ("UNTIL", _) => {
                 let of_day = if value.contains('T') { "" } else { "T235959" };
-                until = Some(Moment::parse(&format!("{value}{of_day}"))?.in_zone(start.time_zone())?);
+                until = Some(Moment::parse(&format!("{value}{of_day}"))?.in_zone(zone)?);
             }
             ("INTERVAL", "1") | ("WKST", _) => {}
             _ => return None,

@@ -336,3 +336,36 @@ async fn a_new_rule_of_a_butlers_own_event_has_its_own_end() {
     let endless = change(json!({"recurrence_rule": "FREQ=WEEKLY"})).await;
     assert!(endless.get("until_at").is_none(), "{endless}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_rule_of_a_butlers_own_event_keeps_its_time_of_day() {
+    let household = with_calendar(Household::new(), "");
+    let daemon = household.start().await;
+    let butler = daemon.mcp("general");
+    let event = json!({"title": "Plants", "prompt": "water the plants", "start_at": "2099-03-09T09:00", "timezone": "UTC",
+                       "cron": "30 9 * * *"});
+    let id = butler.ok("calendar_create_butler_event", event).await["event_id"].clone();
+    let change = async |mut what: Value| {
+        what["event_id"] = id.clone();
+        butler.ok("calendar_update_butler_event", what).await
+    };
+    // Only the next run is moved, not what it comes by.
+    assert_eq!(change(json!({"start_at": "2099-03-11T17:45"})).await["cron"], "30 9 * * *");
+    assert_eq!(change(json!({"recurrence_rule": "FREQ=WEEKLY"})).await["cron"], "30 9 * * 1");
+    // The ninth of March is a Monday, and no run was missed.
+    let next = change(json!({"title": "All"})).await;
+    let at: jiff::Timestamp = next["start_at"].as_str().expect("a time").parse().expect("a time");
+    assert_eq!(at.to_string(), "2099-03-09T09:30:00Z", "{next}");
+    for several in ["0 9,17 * * *", "*/30 9 * * *", "15 0 9 * * *", "@daily"] {
+        assert_eq!(change(json!({"cron": several})).await["cron"], several);
+        let refused = change(json!({"recurrence_rule": "FREQ=WEEKLY"})).await;
+        assert!(refused["error"].as_str().is_some_and(|why| why.contains("Give start_at")), "{several}: {refused}");
+    }
+    let given = change(json!({"recurrence_rule": "FREQ=WEEKLY", "start_at": "2099-03-10T08:00"})).await;
+    assert_eq!(given["cron"], "0 8 * * 2", "{given}");
+    // Once at a time: that time is the first.
+    let once = json!({"title": "Bins", "prompt": "look", "start_at": "2099-03-09T07:00", "timezone": "UTC"});
+    let once = butler.ok("calendar_create_butler_event", once).await["event_id"].clone();
+    let again = json!({"event_id": once, "recurrence_rule": "FREQ=DAILY"});
+    assert_eq!(butler.ok("calendar_update_butler_event", again).await["cron"], "0 7 * * *");
+}
