@@ -208,45 +208,19 @@ fn number(word: &str) -> Option<i8> {
     plain.parse().ok().filter(|day| (1..=31).contains(day) && !plain.starts_with('+'))
 }
 
-/// Whether `word` is one of these names in full, or its first three letters.
-fn named<T: Copy>(word: &str, names: &[(&str, T)]) -> Option<T> {
-    names.iter().find(|(name, _)| word == *name || (word.len() == 3 && name.starts_with(word))).map(|(_, is)| *is)
+/// The place of `word` among these names, from 1: it is one in full, or its first three letters.
+fn named(word: &str, names: &str) -> Option<i8> {
+    let place = names.split(' ').position(|name| word == name || (word.len() == 3 && name.starts_with(word)))?;
+    i8::try_from(place + 1).ok()
 }
 
 fn weekday(word: &str) -> Option<Weekday> {
-    use Weekday::{Friday, Monday, Saturday, Sunday, Thursday, Tuesday, Wednesday};
-    named(
-        word,
-        &[
-            ("monday", Monday),
-            ("tuesday", Tuesday),
-            ("wednesday", Wednesday),
-            ("thursday", Thursday),
-            ("friday", Friday),
-            ("saturday", Saturday),
-            ("sunday", Sunday),
-        ],
-    )
+    let place = named(word, "monday tuesday wednesday thursday friday saturday sunday")?;
+    Weekday::from_monday_one_offset(place).ok()
 }
 
 fn month(word: &str) -> Option<i8> {
-    named(
-        word,
-        &[
-            ("january", 1),
-            ("february", 2),
-            ("march", 3),
-            ("april", 4),
-            ("may", 5),
-            ("june", 6),
-            ("july", 7),
-            ("august", 8),
-            ("september", 9),
-            ("october", 10),
-            ("november", 11),
-            ("december", 12),
-        ],
-    )
+    named(word, "january february march april may june july august september october november december")
 }
 
 /// A time of day at the beginning, and how many words it takes: `9:00`, `9:00:30`, `9am`, `9:30 pm`, `noon`, `midnight`.
