@@ -157,11 +157,20 @@ impl Event {
             // Cron has no seconds: a start within the minute would come after that day's time.
             start_at = start_at.and_then(|at| Timestamp::from_second(at.as_second().div_euclid(60) * 60).ok());
             let given = start_at.map(|at| at.to_zoned(zone.clone()).datetime());
-            let start = given.or_else(|| regular(old?, now)).ok_or_else(|| {
-                wrong("The event does not come at one hour and minute that the rule could keep. Give start_at, too.")
-            })?;
-            let why = "No cron has the times of this rule, which begins at start_at. Give cron, as 0 8 * * 1-5, and until_at.";
-            let (cron, until) = rrule::cron(rule, start, &zone).ok_or_else(|| wrong(why))?;
+            let missing = match old {
+                None => {
+                    "start_at is missing: a recurrence_rule takes its time of day from there. Give it, as 2026-12-24T18:00."
+                }
+                Some(_) => {
+                    "The event does not come at one hour and minute that the rule could keep. Give start_at, too."
+                }
+            };
+            let start = given.or_else(|| regular(old?, now)).ok_or_else(|| wrong(missing))?;
+            let unsaid = || {
+                let why = "can't be said as a cron here. Give cron instead, as 0 8 * * 1-5, or make several events.";
+                wrong(format!("recurrence_rule `{rule}` {why}"))
+            };
+            let (cron, until) = rrule::cron(rule, start, &zone).ok_or_else(unsaid)?;
             (self.cron, self.until_at) = (Some(cron), self.until_at.into_iter().chain(until).min());
         }
         Ok(Fields {

@@ -279,13 +279,18 @@ async fn a_butlers_own_event_repeats_by_a_rule_that_cron_has_words_for() {
         "FREQ=WEEKLY;BYDAY=1MO",
         "FREQ=MONTHLY;BYDAY=FR;BYMONTHDAY=13",
         "FREQ=YEARLY;BYDAY=MO",
+        "FREQ=YEARLY;BYMONTH=3;BYDAY=MO",
+        "FREQ=YEARLY;BYMONTH=3;BYDAY=2MO",
         "FREQ=DAILY;BYDAY=XX",
         "FREQ=DAILY;UNTIL=soon",
     ] {
         let refused = rule(none).await;
         assert_eq!(refused["code"], "invalid_arguments", "{none}: {refused}");
-        assert!(refused["error"].as_str().is_some_and(|why| why.contains("Give cron")), "{refused}");
+        assert!(refused["error"].as_str().is_some_and(|why| why.contains("Give cron instead")), "{refused}");
     }
+    let unbegun = json!({"title": "Windows", "prompt": "clean them", "recurrence_rule": "FREQ=DAILY"});
+    let unbegun = butler.ok("calendar_create_butler_event", unbegun).await;
+    assert!(unbegun["error"].as_str().is_some_and(|why| why.contains("start_at is missing")), "{unbegun}");
     // The last Friday, and at another time.
     let last = json!({"event_id": made["event_id"], "recurrence_rule": "FREQ=MONTHLY;BYDAY=-1FR", "start_at": "2099-03-20T07:30"});
     let last = butler.ok("calendar_update_butler_event", last).await;
