@@ -46,7 +46,7 @@ pub fn calendar_event_tools(schedules: &Scheduler) -> Vec<Tool> {
             handler(move |call| $f(call, schedules.clone()))
         }};
     }
-    let handlers = [with!(create), with!(update), with!(delete), with!(toggle)];
+    let handlers = [with!(create), with!(update), with!(delete), with!(update)];
     defs.iter().zip(handlers).map(|(d, h)| Tool::new(d, h)).collect()
 }
 
@@ -223,11 +223,7 @@ fn shown(task: &TaskRow, at: Option<Timestamp>, zone: &TimeZone) -> Value {
     let mut shown = json!({"event_id": task.id, "title": task.display_title.as_ref().unwrap_or(&task.name), "calendar_id": null,
            "butler_event": true, "start_at": of(at), "end_at": of(end),
            "recurring": task.run_at.is_none(), "enabled": task.enabled && task.paused_at.is_none(), "cron": task.cron});
-    let more = [
-        ("until_at", of(task.until_at)),
-        ("location", task.location.clone()),
-        ("description", task.description.clone()),
-    ];
+    let more = [("until_at", of(task.until_at)), ("location", task.location.clone())];
     for (name, text) in more.into_iter().filter(|(_, text)| text.is_some()) {
         shown[name] = json!(text);
     }
@@ -237,6 +233,10 @@ fn shown(task: &TaskRow, at: Option<Timestamp>, zone: &TimeZone) -> Value {
 fn answer(call: &ToolCall, task: &TaskRow, status: &str) -> Value {
     let mut answer = shown(task, task.next_run_at, call.store.time_zone());
     answer["status"] = json!(status);
+    // Not in lists, which would say it again at each of the times.
+    if let Some(description) = &task.description {
+        answer["description"] = json!(description);
+    }
     answer
 }
 
@@ -257,10 +257,6 @@ async fn update(call: ToolCall, schedules: Scheduler) -> Result<Value, ToolError
     let old = own(&call).await?;
     let fields = call.parse::<Event>()?.fields(&call, Some(&old))?;
     Ok(answer(&call, &change(&call, &schedules, fields).await?, "updated"))
-}
-
-async fn toggle(call: ToolCall, schedules: Scheduler) -> Result<Value, ToolError> {
-    update(call, schedules).await
 }
 
 async fn delete(call: ToolCall, schedules: Scheduler) -> Result<Value, ToolError> {

@@ -32,7 +32,8 @@ pub(super) fn show(task: &TaskRow) -> Value {
         "task_type": task.timing().kind(), "every": task.every_ms.map(period), "at": text(task.run_at),
         "paused": paused, "priority": task.priority, "require_idle": task.require_idle, "missed": task.missed,
         "missed_window": period(task.missed_window_s.saturating_mul(1000)), "overlap": task.overlap,
-        "reply_channel": task.reply_channel, "reply_to": task.reply_to,
+        "reply_channel": task.reply_channel, "reply_to": task.reply_to, "location": task.location,
+        "description": task.description,
     });
     if let (Value::Object(shown), Value::Object(more)) = (&mut shown, more) {
         shown.extend(more);
