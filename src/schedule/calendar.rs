@@ -149,8 +149,8 @@ impl Event {
         let zone = named.map_or_else(|| Ok(call.store.time_zone().clone()), |name| TimeZone::get(name));
         let zone = zone.map_err(|_| wrong("timezone is an IANA name such as Europe/Berlin, or UTC."))?;
         let first = self.start_at.take_if(|_| self.cron.is_some());
-        let first = first.map(|start| words::moment(&start, now, &zone)).transpose();
-        let mut start_at = first.map_err(|e| wrong(format!("start_at: {e}.")))?;
+        let read = first.as_deref().map(|start| words::moment(start, now, &zone)).transpose();
+        let mut start_at = read.map_err(|e| wrong(format!("start_at: {e}.")))?;
         let rule = self.cron.take_if(|cron| cron.to_ascii_uppercase().contains("FREQ="));
         if let Some(rule) = &rule {
             start_at = start_at.or(old.and_then(|task| task.run_at));
@@ -158,14 +158,16 @@ impl Event {
             start_at = start_at.and_then(|at| Timestamp::from_second(at.as_second().div_euclid(60) * 60).ok());
             let given = start_at.map(|at| at.to_zoned(zone.clone()).datetime());
             let missing = match old {
-                None => {
-                    "start_at is missing: a recurrence_rule takes its time of day from there. Give it, as 2026-12-24T18:00."
-                }
-                Some(_) => {
-                    "The event does not come at one hour and minute that the rule could keep. Give start_at, too."
-                }
+                None => "start_at is missing: a recurrence_rule names no time of day. Give it, as 2026-12-24T18:00.",
+                Some(_) => "The event does not come at one hour and minute to be kept. Give start_at, too.",
             };
             let start = given.or_else(|| regular(old?, now)).ok_or_else(|| wrong(missing))?;
+            // Read as later, it would be the rule's time for good.
+            let skipped = |time: &Time| (time.hour(), time.minute()) != (start.hour(), start.minute());
+            if let Some(time) = first.as_deref().and_then(words::clock).filter(skipped) {
+                let (day, zone) = (start.date(), zone.iana_name().unwrap_or("this zone"));
+                return Err(wrong(format!("start_at: on {day} the clock of {zone} skips {time}. Name another time.")));
+            }
             let unsaid = || {
                 let why = "can't be said as a cron here. Give cron instead, as 0 8 * * 1-5, or make several events.";
                 wrong(format!("recurrence_rule `{rule}` {why}"))

@@ -93,11 +93,8 @@ impl Fields {
 
     /// Whether the times are to change.
     pub fn retimed(&self) -> bool {
-        self.rule_given() || self.timezone.is_some() || self.start_at.is_some() || self.until_at.is_some()
-    }
-
-    fn rule_given(&self) -> bool {
-        self.cron.is_some() || self.every.is_some() || self.at.is_some() || self.after.is_some()
+        let rule = self.cron.is_some() || self.every.is_some() || self.at.is_some() || self.after.is_some();
+        rule || self.timezone.is_some() || self.start_at.is_some() || self.until_at.is_some()
     }
 
     /// The times, new or over old ones.
@@ -214,13 +211,10 @@ pub(super) fn permitted(timing: &Timing, limits: &SchedulesConfig) -> Result<Tim
 
 /// The schedule has no time from now on.
 pub(super) fn over(timing: &Timing, now: Timestamp) -> ToolError {
+    let never = || ToolError::refused("never_due", "With these times and bounds the schedule would never be due.");
     if timing.run_at.is_some_and(|at| at <= now) { passed() } else { never() }
 }
 
 fn passed() -> ToolError {
     ToolError::refused("never_due", "That moment has passed already.")
-}
-
-fn never() -> ToolError {
-    ToolError::refused("never_due", "With these times and bounds the schedule would never be due.")
 }

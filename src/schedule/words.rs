@@ -43,6 +43,15 @@ pub fn moment(text: &str, now: Timestamp, zone: &TimeZone) -> Result<Timestamp, 
     said.day.at(time, now, zone).ok_or_else(unknown)
 }
 
+/// The time of day that a moment names where it has no offset. On some day the clock may skip it.
+pub fn clock(text: &str) -> Option<Time> {
+    match Moment::parse(text.trim()) {
+        Some(Moment::Exact(_)) => None,
+        Some(Moment::Local(local)) => Some(local.time()),
+        None => Said::read(&words(text))?.time,
+    }
+}
+
 /// The moment that comes this length of time after `now`. Days and longer units keep the time of day.
 pub fn after(text: &str, now: Timestamp, zone: &TimeZone) -> Result<Timestamp, TimeWordsError> {
     let then = match (span(text, "in"), HumanDuration::parse(text)) {

@@ -132,6 +132,8 @@ fn the_clocks_change() {
     // In spring 02:00 to 03:00 is left out: such a time is taken right after the gap.
     assert_eq!(moment("tomorrow 2:30", "2026-03-28T12:00:00+01:00"), at("2026-03-29T03:30:00+02:00"));
     assert_eq!(moment("tomorrow 9:00", "2026-03-28T12:00:00+01:00"), at("2026-03-29T09:00:00+02:00"));
+    assert_eq!(clock("tomorrow 2:30"), Some(Time::constant(2, 30, 0, 0)));
+    assert_eq!((clock("in 2 days"), clock("2026-03-29T02:30:00+01:00")), (None, None), "no clock skips them");
     // In autumn 02:00 to 03:00 comes twice: the first is meant.
     assert_eq!(moment("sunday 2:30", "2026-10-24T12:00:00+02:00"), at("2026-10-25T02:30:00+02:00"));
     // Between the two passes, the first one is over.

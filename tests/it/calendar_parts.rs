@@ -367,6 +367,13 @@ async fn a_new_rule_of_a_butlers_own_event_keeps_its_time_of_day() {
         let refused = change(json!({"recurrence_rule": "FREQ=WEEKLY"})).await;
         assert!(refused["error"].as_str().is_some_and(|why| why.contains("Give start_at")), "{several}: {refused}");
     }
+    // The clock goes forward from two to three on that day, and the rule would stay an hour late.
+    let gap = json!({"recurrence_rule": "FREQ=DAILY", "start_at": "2027-03-28T02:30", "timezone": "Europe/Berlin"});
+    let refused = change(gap).await;
+    assert!(
+        refused["error"].as_str().is_some_and(|why| why.contains("2027-03-28") && why.contains("02:30")),
+        "{refused}"
+    );
     let given = change(json!({"recurrence_rule": "FREQ=WEEKLY", "start_at": "2099-03-10T08:00"})).await;
     assert_eq!(given["cron"], "0 8 * * 2", "{given}");
     // Once at a time: that time is the first.
