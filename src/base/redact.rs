@@ -9,7 +9,6 @@ mod forms;
 mod looks;
 mod sieve;
 
-use std::borrow::Cow;
 use std::sync::{Arc, LazyLock, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
@@ -118,11 +117,6 @@ impl Redactor {
             None => text,
             Some(clean) => into_text(clean),
         }
-    }
-
-    /// As [`Redactor::clean`], for a text that is lent.
-    pub fn clean_str<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        self.cleaned(text.as_bytes()).map_or(Cow::Borrowed(text), |clean| Cow::Owned(into_text(clean)))
     }
 
     /// Cleans every text in the value, names of members too.

@@ -93,21 +93,6 @@ impl Client {
         Ok(found)
     }
 
-    /// What the server says of one collection now.
-    ///
-    /// # Errors
-    ///
-    /// [`DavError::NothingFound`] if there is no collection of this kind.
-    pub async fn collection_info(&self, kind: Kind, path: &str) -> Result<CollectionInfo, DavError> {
-        let path = address::resolve(&self.server.base, path)?;
-        for (at, response) in self.propfind(&path, "0", COLLECTION).await? {
-            if let Some(info) = self.info(kind, &at, &response)? {
-                return Ok(info);
-            }
-        }
-        Err(DavError::NothingFound { host: self.server.host.clone(), what: kind.what() })
-    }
-
     /// A collection to read and write, at a path that the server named or that stands in settings.
     ///
     /// # Errors

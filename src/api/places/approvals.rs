@@ -20,13 +20,8 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
         post("/approvals/{id}/approve", "approve", "Let a call through, once", approve),
         post("/approvals/{id}/refuse", "refuse", "Turn a call down", refuse),
         get("/proposals/{id}", "getProposal", "What a message asks for and what still waits of it", proposal),
-        post(
-            "/proposals/{id}/approve",
-            "approveProposal",
-            "Approve everything a proposal still waits for",
-            approve_all,
-        ),
-        post("/proposals/{id}/refuse", "refuseProposal", "Refuse everything a proposal still waits for", refuse_all),
+        post("/proposals/{id}/approve", "approveProposal", "Approve all that a proposal waits for", approve_all),
+        post("/proposals/{id}/refuse", "refuseProposal", "Refuse all that a proposal waits for", refuse_all),
         get("/standing-rules", "listStandingRules", "Which calls are allowed from now on", rules),
     ]
 }

@@ -18,12 +18,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
         get("/sessions/{id}", "getSession", "One session with its tool calls", one),
         get("/sessions/{id}/events", "listSessionEvents", "What happened in a session, in order", events),
         post("/sessions/{id}/cancel", "cancelSession", "Cancel a session that waits or runs", cancel),
-        get(
-            "/timeline/{id}",
-            "getTimeline",
-            "All that is on record of a session, request, trace or schedule",
-            timeline,
-        ),
+        get("/timeline/{id}", "getTimeline", "All on record of a session, request, trace or schedule", timeline),
     ]
 }
 

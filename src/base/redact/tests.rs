@@ -24,7 +24,6 @@ fn a_secret_is_hidden_in_clear_and_the_rest_stays() {
     let redactor = redactor(&[KEY, "short", "another-secret"]);
     assert_eq!(redactor.clean(format!("a {KEY} b {KEY}c ü short")), "a [hidden] b [hidden]c ü short");
     assert_eq!(redactor.clean("another-secret".to_owned()), HIDDEN);
-    assert!(matches!(redactor.clean_str("nothing here"), Cow::Borrowed(_)));
 }
 
 #[test]

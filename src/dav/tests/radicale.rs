@@ -103,7 +103,6 @@ async fn collections_are_found_and_strangers_are_refused() {
     let url = format!("{}ada/cal/", radicale.url);
     let near = Client::new(&url, Radicale::login("ada", "secret1")).unwrap();
     assert_eq!(near.collections(Kind::Calendar).await.unwrap().len(), 1);
-    assert_eq!(near.collection_info(Kind::Calendar, "/ada/cal").await.unwrap().path, "/ada/cal/");
 
     let wrong = radicale.client("ada", "secret-of-nobody").collections(Kind::Calendar).await.unwrap_err();
     let said = wrong.to_string();
