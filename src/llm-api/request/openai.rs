@@ -178,7 +178,12 @@ pub fn responses(node: &mut Node, judge: &mut Judge<'_>) -> Result<(), Refused> 
 }
 
 pub fn chat(node: &mut Node, judge: &mut Judge<'_>) -> Result<(), Refused> {
-    judge.members(node, "", CHAT)
+    judge.members(node, "", CHAT)?;
+    // Where nobody asks, a stream does not say what it used.
+    if node.get("stream").is_some_and(|stream| !stream.is_nothing()) {
+        node.set("stream_options", serde_json::json!({"include_usage": true}));
+    }
+    Ok(())
 }
 
 /// A model that searches the web whatever it is asked is a tool of the vendor's.

@@ -214,6 +214,8 @@ fn what_no_list_has_is_left_out() {
     assert_eq!(judged.left_out.into_iter().collect::<Vec<_>>(), ["container", "mcp_servers", "messages.y", "surprise"]);
     let kept = ask(RESPONSES, &json!({"store": true}), &[]).unwrap();
     assert_eq!(kept, json!({"store": false}), "the vendor keeps nothing");
+    let kept = ask(CHAT, &json!({"stream": true, "stream_options": {"include_usage": false}}), &[]).unwrap();
+    assert_eq!(kept["stream_options"], json!({"include_usage": true}), "it says what it used");
 }
 
 #[test]
