@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
 use super::ledger::{Day, DayLimits, Reached};
-use super::sum::{Limit, Sum, at_most, cost};
+use super::sum::{Limit, NO_BOUND, Sum, at_most, cost};
 use crate::stop_signal::StopSignal;
 use access::CallGuard;
 use base::{ButlerName, Money};
@@ -116,8 +116,8 @@ impl Share {
 ///
 /// Where sessions reach their models through the gateway, it asks [`Meter::may_call`] before each call, has what the call
 /// may come to [reserved](Meter::reserve) before it sends it, and says [`Meter::used`] or [`Meter::take_back`] after it,
-/// and [`Meter::uncounted`] where the model may have worked on a call whose end nobody saw. Elsewhere [`Meter::heard`] is
-/// told what the program says itself; once the gateway has asked, that counts no more.
+/// and [`Meter::uncounted`] and [`Meter::unseen`] where the model may have worked on a call whose end nobody saw.
+/// Elsewhere [`Meter::heard`] is told what the program says itself; once the gateway has asked, that counts no more.
 #[derive(Clone, Debug)]
 pub struct Meter {
     inner: Arc<Inner>,
@@ -215,6 +215,14 @@ impl Meter {
     /// much its other calls did.
     pub fn uncounted(&self, model: &str) {
         self.lock().of(model).counted = false;
+    }
+
+    /// An answer had begun, and what it used was not told to its end: before it counts by what it said, its limits count
+    /// as much as it had reserved beyond that, unless nobody knew a bound.
+    pub fn unseen(&self, model: &str, said: Usage, open: Option<Sum>) {
+        let Some(open) = open.filter(|open| open.tokens < NO_BOUND) else { return };
+        let usd = self.inner.pricing.find(model).and_then(|price| cost(price, said)).unwrap_or_default();
+        self.add(&mut self.lock(), open.minus(Sum { tokens: said.total(), usd }));
     }
 
     /// Whether one more model call may be asked for; if so, it is counted as a turn.

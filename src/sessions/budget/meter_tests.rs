@@ -50,7 +50,10 @@ fn the_call_after_the_last_is_refused() {
     assert_eq!((spent.turns, spent.usage.input, spent.usage.cache_read), (2, Some(120), None));
     let few = Meter::new(Limits { turns: None, tokens: Some(70), usd: None });
     few.may_call().unwrap();
-    few.used("m", usage(60, 10), None);
+    few.used("m", usage(50, 10), None);
+    few.unseen("m", usage(0, 0), Some(Sum { tokens: NO_BOUND, usd: Money::ZERO }));
+    few.may_call().expect("nobody knows a bound, and what nobody said is not made up");
+    few.unseen("m", usage(0, 10), Some(Sum { tokens: 20, usd: Money::ZERO }));
     assert_eq!(class(few.may_call()), Some(ErrorClass::Budget));
     assert!(few.stop_signal().why().is_none(), "whoever asks is told, and ends the session if need be");
 }

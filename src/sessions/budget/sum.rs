@@ -87,14 +87,17 @@ pub fn most_of_a_call(price: &ModelPrice) -> Option<Money> {
     dearest(price, context.saturating_sub(output), output)
 }
 
+/// As many tokens as an answer has at most where nobody knows. Sums of a few of these are exact still, so that each can
+/// be taken back.
+pub const NO_BOUND: u64 = 1 << 50;
+
 /// What a call comes to at most whose request has so many bytes: a token has at least one. `answer`: how many tokens its
 /// answer may have, as the request says; else the price list says it. Where nobody does, it is more than any limit.
 pub fn at_most(price: Option<&ModelPrice>, request: usize, answer: Option<u64>) -> Sum {
     let request = u64::try_from(request).unwrap_or(u64::MAX);
     let prompt = price.and_then(|price| price.context).map_or(request, |context| context.min(request));
     let beyond = Money(Decimal::from(1_000_000_000));
-    // Sums of a few of these are exact still, so that each can be taken back.
-    let answer = answer.or_else(|| price?.max_output).unwrap_or(1 << 50).min(1 << 50);
+    let answer = answer.or_else(|| price?.max_output).unwrap_or(NO_BOUND).min(NO_BOUND);
     // A call without a price counts for no limit of money.
     let usd = price.map_or(Money::ZERO, |price| dearest(price, prompt, answer).unwrap_or(beyond).min(beyond));
     Sum { tokens: prompt.saturating_add(answer), usd }

@@ -174,18 +174,23 @@ impl Tally {
             return;
         }
         let said = std::mem::take(&mut self.said);
+        // Some upstreams answer an error as if it were a success, before a model has begun.
+        let declined = said.failure.is_some() && said.model.is_none();
         self.call.duration_ms = self.ms();
         self.call.usage = said.usage;
         self.call.failure = failure.or(said.failure);
         let model = said.model.or_else(|| self.call.model.take());
-        // A call that the upstream failed is no turn of the conversation: its client tries again. One that the client
-        // gave up is, or it could have answers that nobody counts; but not one that never reached a model.
-        let given_up = |f: &Failure| f.class == ErrorClass::Cancelled && self.under_way;
+        // A call that the upstream failed is no turn of the conversation: its client tries again. One that was given up,
+        // by the client or for its time, is, or it could have answers that nobody counts; but not one that met no model.
+        let given_up = |f: &Failure| matches!(f.class, ErrorClass::Cancelled | ErrorClass::TimedOut) && self.under_way;
         let failed = self.call.failure.as_ref().is_some_and(|f| !given_up(f));
         let (meter, named) = (&self.route.meter, model.as_deref().unwrap_or_default());
         let said_all = said.whole && self.call.usage.total() > 0;
         if self.under_way && self.call.failure.is_some() && !said_all {
             meter.uncounted(named);
+        }
+        if self.under_way && self.call.status.is_some() && !said_all && !declined {
+            meter.unseen(named, self.call.usage, self.open);
         }
         if failed && self.call.usage.total() == 0 {
             meter.take_back(self.open);
