@@ -234,6 +234,14 @@ impl Meter {
         Ok(())
     }
 
+    /// Whether a call of this model may be sent as far as its price goes: without one, no limit of money can be held.
+    pub fn has_price(&self, model: Option<&str>) -> Result<(), Failure> {
+        match model.and_then(|model| self.inner.pricing.find(model)) {
+            None if self.inner.limits_money() => Err(over_budget(unknown_price(model))),
+            _ => Ok(()),
+        }
+    }
+
     /// What a call comes to at most whose request has so many bytes and lets its answer have so many tokens.
     pub fn at_most(&self, model: Option<&str>, request: usize, answer: Option<u64>) -> Sum {
         at_most(model.and_then(|model| self.inner.pricing.find(model)), request, answer)
@@ -401,6 +409,11 @@ impl Inner {
         Limit { usd: self.limits.usd, tokens: self.limits.tokens }
     }
 
+    /// Whether money is limited, by the session or by its day.
+    fn limits_money(&self) -> bool {
+        self.limits.usd.is_some() || self.share.as_ref().is_some_and(Share::limits_money)
+    }
+
     /// Whether a limit is reached, that of turns among them.
     fn judge(&self, state: &State) -> Result<(), Failure> {
         if let Some(most) = self.limits.turns.filter(|most| state.turns >= *most) {
@@ -416,8 +429,7 @@ impl Inner {
             return Err(over_budget(own_limit(&what)));
         }
         let unpriced = state.models.iter().find(|(_, of)| !of.priced);
-        let limited = || self.limits.usd.is_some() || self.share.as_ref().is_some_and(Share::limits_money);
-        if let Some((model, _)) = unpriced.filter(|_| limited()) {
+        if let Some((model, _)) = unpriced.filter(|_| self.limits_money()) {
             return Err(over_budget(unknown_price(Some(model))));
         }
         self.share.as_ref().map_or(Ok(()), Share::check).map_err(over_budget)
@@ -440,7 +452,7 @@ impl Drop for Inner {
 }
 
 /// Why a limit of money can't be held.
-pub(super) fn unknown_price(model: Option<&str>) -> String {
+fn unknown_price(model: Option<&str>) -> String {
     let (which, how) = match model.filter(|m| !m.is_empty()) {
         Some(model) => {
             (format!("the price of {model} is unknown"), "give its price in pricing.toml beside butlerd.toml")

@@ -119,12 +119,15 @@ fn a_limit_of_money_needs_prices() {
     {
         let meter = session(&day, of_session, own, tenant);
         meter.may_call().unwrap();
+        meter.has_price(Some(PRICED)).unwrap();
+        let refused = meter.has_price(Some("scripted-1")).unwrap_err();
         meter.used("scripted-1", usage(1, 1), None);
-        let over = meter.may_call().unwrap_err();
-        assert!(over.message.starts_with("the price of scripted-1 is unknown"), "{over}");
+        assert_eq!(meter.may_call(), Err(refused.clone()));
+        assert!(refused.message.starts_with("the price of scripted-1 is unknown"), "{refused}");
     }
     let by_tokens = session(&day, FREE, tokens(1000), FREE);
     by_tokens.may_call().unwrap();
+    by_tokens.has_price(Some("scripted-1")).unwrap();
     by_tokens.used("scripted-1", usage(1, 1), None);
     by_tokens.may_call().unwrap();
 }

@@ -100,11 +100,7 @@ impl Account {
     /// Whether a session may start with this model.
     pub fn check(&self, model: Option<&str>) -> Result<(), Failure> {
         self.share.check().map_err(meter::over_budget)?;
-        let money = self.limits.usd.is_some() || self.share.limits_money();
-        match model.and_then(|m| self.pricing.find(m)) {
-            None if money => Err(meter::over_budget(meter::unknown_price(model))),
-            _ => Ok(()),
-        }
+        self.meter(model).has_price(model)
     }
 
     /// The meter of a session that starts now with this model.

@@ -71,9 +71,12 @@ impl Tally {
     /// Reserves what the call may come to, for its request has so many bytes and lets its answer have so many tokens.
     /// `Err`: it must not be sent, and never was a call.
     pub async fn reserve(&mut self, request: usize, answer: Option<u64>, patience: Duration) -> Result<(), Failure> {
-        let meter = &self.route.meter;
-        let most = meter.at_most(self.call.model.as_deref(), request, answer);
-        match meter.reserve(most, patience).await {
+        let (meter, model) = (&self.route.meter, self.call.model.as_deref());
+        let reserved = match meter.has_price(model) {
+            Ok(()) => meter.reserve(meter.at_most(model, request, answer), patience).await,
+            Err(unpriced) => Err(unpriced),
+        };
+        match reserved {
             Ok(open) => self.open = Some(open),
             Err(over) => {
                 self.settled = true;
