@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
 use super::ledger::{Day, DayLimits, Reached};
-use super::sum::{Limit, NO_BOUND, Sum, at_most, cost};
+use super::sum::{Limit, NO_BOUND, Sum, at_most, cost, dearest};
 use crate::stop_signal::StopSignal;
 use access::CallGuard;
 use base::{ButlerName, Money};
@@ -151,28 +151,21 @@ struct State {
 }
 
 /// What one model was used for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct OfModel {
     usage: Usage,
     /// Of the calls whose cost is known.
     known: Money,
-    /// Whether the price of each call is known.
-    priced: bool,
-    /// Whether each call said what it used.
-    counted: bool,
+    /// Whether the cost of a call is unknown.
+    unknown: bool,
+    /// Whether a call did not say all that it used.
+    uncounted: bool,
 }
 
 impl OfModel {
-    const NONE: Self = Self {
-        usage: Usage { input: None, output: None, cache_read: None, cache_write: None },
-        known: Money::ZERO,
-        priced: true,
-        counted: true,
-    };
-
     /// `None` is unknown: it is so as soon as one call's cost is.
     fn usd(&self) -> Option<Money> {
-        (self.priced && self.counted).then_some(self.known)
+        (!self.unknown && !self.uncounted).then_some(self.known)
     }
 }
 
@@ -214,7 +207,7 @@ impl Meter {
     /// A call of this model ended without saying all that it used: what the session cost is unknown from here on, however
     /// much its other calls did.
     pub fn uncounted(&self, model: &str) {
-        self.lock().of(model).counted = false;
+        self.lock().of(model).uncounted = true;
     }
 
     /// An answer had begun, and what it used was not told to its end: before it counts by what it said, its limits count
@@ -236,10 +229,7 @@ impl Meter {
 
     /// Whether a call of this model may be sent as far as its price goes: without one, no limit of money can be held.
     pub fn has_price(&self, model: Option<&str>) -> Result<(), Failure> {
-        match model.and_then(|model| self.inner.pricing.find(model)) {
-            None if self.inner.limits_money() => Err(over_budget(unknown_price(model))),
-            _ => Ok(()),
-        }
+        self.inner.has_price(model)
     }
 
     /// What a call comes to at most whose request has so many bytes and lets its answer have so many tokens.
@@ -353,7 +343,7 @@ impl Meter {
         }
         let mut bill = state.bill();
         // The program knows no more than the gateway of a call that broke off.
-        let counted = !state.models.is_empty() && state.models.values().all(|of| of.counted);
+        let counted = !state.models.is_empty() && state.models.values().all(|of| !of.uncounted);
         if let (None, Some(figure)) = (bill.cost_usd, figure.filter(|_| counted)) {
             // What is not in the day yet.
             let more = Money(figure).less(state.sum.usd);
@@ -366,11 +356,15 @@ impl Meter {
 
     fn count(&self, state: &mut State, model: &str, usage: Usage) {
         state.usage = state.usage.plus(usage);
-        let usd = self.inner.pricing.find(model).and_then(|price| cost(price, usage));
+        let price = self.inner.pricing.find(model);
+        let usd = price.and_then(|price| cost(price, usage));
         let of = state.of(model);
         of.usage = of.usage.plus(usage);
         of.known += usd.unwrap_or_default();
-        of.priced &= usd.is_some();
+        of.unknown |= usd.is_none();
+        // Of a price that does not know all kinds of tokens, limits count the dearest that it knows.
+        let prompt = Usage { output: None, ..usage }.total();
+        let usd = usd.or_else(|| dearest(price?, prompt, usage.output.unwrap_or(0)));
         self.add(state, Sum { tokens: usage.total(), usd: usd.unwrap_or_default() });
     }
 
@@ -409,9 +403,12 @@ impl Inner {
         Limit { usd: self.limits.usd, tokens: self.limits.tokens }
     }
 
-    /// Whether money is limited, by the session or by its day.
-    fn limits_money(&self) -> bool {
-        self.limits.usd.is_some() || self.share.as_ref().is_some_and(Share::limits_money)
+    fn has_price(&self, model: Option<&str>) -> Result<(), Failure> {
+        let limited = || self.limits.usd.is_some() || self.share.as_ref().is_some_and(Share::limits_money);
+        match model.and_then(|model| self.pricing.find(model)) {
+            None if limited() => Err(over_budget(unknown_price(model))),
+            _ => Ok(()),
+        }
     }
 
     /// Whether a limit is reached, that of turns among them.
@@ -428,10 +425,7 @@ impl Inner {
         if let Some(what) = self.own().reached(state.sum) {
             return Err(over_budget(own_limit(&what)));
         }
-        let unpriced = state.models.iter().find(|(_, of)| !of.priced);
-        if let Some((model, _)) = unpriced.filter(|_| self.limits_money()) {
-            return Err(over_budget(unknown_price(Some(model))));
-        }
+        state.models.keys().try_for_each(|model| self.has_price(Some(model)))?;
         self.share.as_ref().map_or(Ok(()), Share::check).map_err(over_budget)
     }
 }
@@ -464,7 +458,7 @@ fn unknown_price(model: Option<&str>) -> String {
 
 impl State {
     fn of(&mut self, model: &str) -> &mut OfModel {
-        self.models.entry(model.to_owned()).or_insert(OfModel::NONE)
+        self.models.entry(model.to_owned()).or_default()
     }
 
     /// What the calls cost so far, in US dollars; `None` is unknown. It is 0 where surely no model was used.

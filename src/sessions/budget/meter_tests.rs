@@ -119,6 +119,8 @@ fn a_limit_of_money_needs_prices() {
     {
         let meter = session(&day, of_session, own, tenant);
         meter.may_call().unwrap();
+        meter.used(PRICED, Usage::default(), None);
+        meter.may_call().expect("it broke off, and its price is known all the same");
         meter.has_price(Some(PRICED)).unwrap();
         let refused = meter.has_price(Some("scripted-1")).unwrap_err();
         meter.used("scripted-1", usage(1, 1), None);

@@ -104,7 +104,7 @@ pub fn at_most(price: Option<&ModelPrice>, request: usize, answer: Option<u64>) 
 }
 
 /// What so many tokens cost, however many of the prompt are cached. `None`: more than can be said.
-fn dearest(price: &ModelPrice, prompt: u64, answer: u64) -> Option<Money> {
+pub fn dearest(price: &ModelPrice, prompt: u64, answer: u64) -> Option<Money> {
     let rates = price.rates(prompt.saturating_add(answer));
     let input = [Some(rates.input), rates.cache_read, rates.cache_write].into_iter().flatten().max()?;
     let of = |tokens: u64, rate: Money| Decimal::from(tokens).checked_mul(rate.0);
