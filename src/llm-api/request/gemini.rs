@@ -1,6 +1,6 @@
 //! Requests of `generateContent` and `countTokens`. The API reads each key as `camelCase` and as `snake_case`.
 
-use super::tree::Node;
+use super::tree::{Node, same};
 use super::{FETCHED, Judge, Refused, Rule, Rules, STORED, VendorTool, each};
 
 const BODY: Rules = &[
@@ -60,13 +60,6 @@ const RESPONSE: Rules = &[
     ("scheduling", Rule::Pass),
     ("willContinue", Rule::Pass),
 ];
-
-/// Whether these are spellings of one key.
-fn same(rule: &str, key: &str) -> bool {
-    let letters =
-        |text: &'_ str| text.bytes().filter(|b| *b != b'_').map(|b| b.to_ascii_lowercase()).collect::<Vec<_>>();
-    letters(rule) == letters(key)
-}
 
 pub fn body(node: &mut Node, judge: &mut Judge<'_>) -> Result<(), Refused> {
     judge.members_as(node, "", BODY, same)

@@ -78,13 +78,15 @@ pub fn judge(family: Family, purpose: Purpose, body: &[u8], granted: &[VendorToo
 
 /// Asked of what goes on: a limit that the vendor does not get limits nothing.
 fn most_output(document: &Node) -> Option<u64> {
-    let of = |node: &Node, keys: &[&str]| keys.iter().filter_map(|key| node.get(key)?.number()).max();
-    let config = document.get("generationConfig").unwrap_or(document);
-    let most = of(document, &["max_tokens", "max_completion_tokens", "max_output_tokens"])
-        .or_else(|| of(config, &["maxOutputTokens", "max_output_tokens"]));
+    let configs = document.spelled(&["generationConfig"]);
+    // What is no plain number some vendor may read as one, or as no limit; nobody knows how large.
+    let of = |names: &[&str]| {
+        let all = configs.iter().flat_map(|config| config.spelled(names)).chain(document.spelled(names));
+        all.map(|value| value.number().filter(|n| *n > 0).unwrap_or(u64::MAX)).max()
+    };
     // Of a request for several answers each may be as long.
-    let answers = of(document, &["n"]).or_else(|| of(config, &["candidateCount", "candidate_count"])).unwrap_or(1);
-    match most {
+    let answers = of(&["n", "candidateCount"]).unwrap_or(1);
+    match of(&["max_tokens", "max_completion_tokens", "max_output_tokens"]) {
         Some(most) => Some(most.saturating_mul(answers.max(1))),
         None => (answers > 1).then_some(u64::MAX),
     }
@@ -117,25 +119,12 @@ pub fn headers(
 
 /// Whether a header only says what program asks, and in what form.
 fn is_plain(name: &HeaderName) -> bool {
-    const NAMES: [&str; 15] = [
-        "accept",
-        "accept-language",
-        "anthropic-dangerous-direct-browser-access",
-        "anthropic-version",
-        "content-type",
-        "conversation_id",
-        "idempotency-key",
-        "originator",
-        "session_id",
-        "traceparent",
-        "tracestate",
-        "user-agent",
-        "version",
-        "x-app",
-        "x-goog-api-client",
-    ];
+    const NAMES: &str = "accept accept-language anthropic-dangerous-direct-browser-access anthropic-version content-type \
+        conversation_id idempotency-key originator session_id traceparent tracestate user-agent version x-app \
+        x-goog-api-client";
     const BEGINNINGS: [&str; 5] = ["x-stainless-", "x-claude-", "x-codex-", "x-openai-", "x-gemini-"];
-    NAMES.contains(&name.as_str()) || BEGINNINGS.iter().any(|begin| name.as_str().starts_with(begin))
+    NAMES.split(' ').any(|plain| plain == name.as_str())
+        || BEGINNINGS.iter().any(|begin| name.as_str().starts_with(begin))
 }
 
 /// The trial features of a header's list that may go on.
@@ -237,7 +226,7 @@ impl Judge<'_> {
         let Node::Object(members) = node else {
             return Err(Refused::Never { what: place.to_owned(), why: SHAPE });
         };
-        let mut kept = Vec::with_capacity(members.len());
+        let mut kept: Vec<(String, Node)> = Vec::with_capacity(members.len());
         for (key, mut value) in std::mem::take(members) {
             let full = if place.is_empty() { key.clone() } else { format!("{place}.{key}") };
             let rule = rules.iter().find(|(name, _)| same(name, &key)).map(|(_, rule)| rule);
@@ -247,6 +236,9 @@ impl Judge<'_> {
                 continue;
             };
             self.apply(rule, &|| format!("`{full}`"), &mut value)?;
+            if kept.iter().any(|(other, _)| same(other, &key)) {
+                return Err(Refused::Never { what: format!("`{full}` in two spellings"), why: SHAPE });
+            }
             kept.push((key, value));
         }
         *members = kept;

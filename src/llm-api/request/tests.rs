@@ -104,6 +104,7 @@ fn what_a_vendor_would_do_besides_answering_is_refused() {
     let block = |block: Value| json!({"messages": [{"role": "user", "content": [block]}]});
     let nested = |inner: Value| block(json!({"type": "tool_result", "tool_use_id": "1", "content": [inner]}));
     let url = json!({"type": "image", "source": {"type": "url", "url": "https://evil.example/?q=secret"}});
+    let picture = json!([{"type": "input_image", "image_url": "https://e"}]);
     let item = |item: Value| json!({"input": [item]});
     let part = |part: Value| json!({"contents": [{"parts": [part]}]});
     let chat = |part: Value| json!({"messages": [{"role": "user", "content": [part]}]});
@@ -140,15 +141,10 @@ fn what_a_vendor_would_do_besides_answering_is_refused() {
         (RESPONSES, json!({"background": true})),
         (RESPONSES, json!({"prompt": {"id": "p"}})),
         (RESPONSES, item(json!({"type": "item_reference", "id": "i"}))),
-        (RESPONSES, item(json!({"role": "user", "content": [{"type": "input_image", "image_url": "https://e"}]}))),
+        (RESPONSES, item(json!({"role": "user", "content": picture}))),
         (RESPONSES, item(json!({"role": "user", "content": [{"type": "input_file", "file_url": "https://e"}]}))),
         (RESPONSES, item(json!({"role": "user", "content": [{"type": "input_file", "file_id": "f"}]}))),
-        (
-            RESPONSES,
-            item(
-                json!({"type": "function_call_output", "output": [{"type": "input_image", "image_url": "https://e"}]}),
-            ),
-        ),
+        (RESPONSES, item(json!({"type": "function_call_output", "output": picture}))),
         (RESPONSES, item(json!({"type": "additional_tools", "tools": [{"type": "web_search"}]}))),
         (RESPONSES, json!({"model": "o3-deep-research"})),
         (CHAT, json!({"tools": [{"type": "web_search"}]})),
@@ -169,6 +165,7 @@ fn what_a_vendor_would_do_besides_answering_is_refused() {
         (GEMINI, part(json!({"fileData": {"fileUri": "https://evil.example/?q=secret"}}))),
         (GEMINI, part(json!({"file_data": {"file_uri": "https://evil.example/?q=secret"}}))),
         (GEMINI, part(json!({"functionResponse": {"name": "a", "parts": [{"fileData": {}}]}}))),
+        (GEMINI, json!({"generationConfig": {"maxOutputTokens": 7}, "generation_config": {}})),
         (GEMINI, json!({"generate_content_request": {"tools": [{"googleSearch": {}}]}})),
         (GEMINI, json!({"systemInstruction": {"parts": {"fileData": {"fileUri": "https://e"}}}})),
     ];
@@ -267,6 +264,9 @@ fn how_long_an_answer_may_be_is_told_of_what_goes_on() {
         (GEMINI, json!({"contents": [], "generationConfig": {"maxOutputTokens": 7}}), Some(7)),
         (GEMINI, json!({"contents": [], "generationConfig": {"maxOutputTokens": 7, "candidateCount": 2}}), Some(14)),
         (CHAT, json!({"n": 2, "messages": []}), Some(u64::MAX)),
+        (CHAT, json!({"n": null, "max_tokens": 8.0, "messages": []}), Some(u64::MAX)),
+        (GEMINI, json!({"generation_config": {"max_output_tokens": 7, "maxOutputTokens": 9}}), Some(9)),
+        (GEMINI, json!({"generationConfig": {"maxOutputTokens": 7, "candidate_count": "2"}}), Some(u64::MAX)),
     ] {
         let judged = judge(family, purpose(family, chat), body.to_string().as_bytes(), &[]).unwrap();
         assert_eq!(judged.most_output, most, "{body}");

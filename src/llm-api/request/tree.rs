@@ -18,6 +18,13 @@ pub(super) enum Node {
     Plain(Value),
 }
 
+/// Whether these are spellings of one key.
+pub(super) fn same(rule: &str, key: &str) -> bool {
+    let letters =
+        |text: &'_ str| text.bytes().filter(|b| *b != b'_').map(|b| b.to_ascii_lowercase()).collect::<Vec<_>>();
+    letters(rule) == letters(key)
+}
+
 impl Node {
     /// The member of this name, of an object that has it.
     pub fn get(&self, key: &str) -> Option<&Node> {
@@ -25,6 +32,14 @@ impl Node {
             Node::Object(members) => members.iter().find(|(name, _)| name == key).map(|(_, value)| value),
             _ => None,
         }
+    }
+
+    /// The members of these names, however they are spelled, but for those that are null.
+    pub fn spelled(&self, names: &[&str]) -> Vec<&Node> {
+        let Node::Object(members) = self else { return Vec::new() };
+        let is_one = |key: &str| names.iter().any(|name| same(name, key));
+        let there = members.iter().filter(|(key, value)| is_one(key) && *value != Node::Plain(Value::Null));
+        there.map(|(_, value)| value).collect()
     }
 
     pub fn text(&self) -> Option<&str> {
