@@ -185,17 +185,10 @@ impl Meter {
     ) -> Self {
         let stop_signal = StopSignal::default();
         let stop = stop_signal.clone();
-        let calls = CallGuard::new(tool_calls, move |why| stop.stop(Failure::new(ErrorClass::Runaway, why)));
+        let calls = Arc::new(CallGuard::new(tool_calls, move |why| stop.stop(Failure::new(ErrorClass::Runaway, why))));
         let state = State { model: model.unwrap_or_default().to_owned(), ..State::default() };
-        let inner = Inner {
-            limits,
-            pricing,
-            share,
-            calls: Arc::new(calls),
-            stop_signal,
-            state: Mutex::new(state),
-            changed: Notify::new(),
-        };
+        let (state, changed) = (Mutex::new(state), Notify::new());
+        let inner = Inner { limits, pricing, share, calls, stop_signal, state, changed };
         Self { inner: Arc::new(inner) }
     }
 
@@ -238,7 +231,8 @@ impl Meter {
     }
 
     /// Reserves this for a call that goes to its model now; the answer is what to give back. Waits while calls under way
-    /// have reserved the rest of a limit, but no longer than `patience`. `Err`: it must not go on.
+    /// have reserved the rest of a limit, but no longer than `patience`. `Err`: it must not go on; where only those calls
+    /// stand in its way, it is [`ErrorClass::Overloaded`].
     pub async fn reserve(&self, most: Sum, patience: Duration) -> Result<Sum, Failure> {
         let until = Instant::now() + patience;
         let Some(share) = &self.inner.share else { return Ok(most) };
@@ -258,7 +252,8 @@ impl Meter {
                 }
             };
             if timeout_at(until, given_back).await.is_err() {
-                return Err(over_budget(held));
+                let why = format!("model calls under way hold the rest of a limit, try again later: {held}");
+                return Err(Failure::new(ErrorClass::Overloaded, why));
             }
         }
     }

@@ -14,7 +14,7 @@ fn money(text: &str) -> Money {
     Money::parse(text).unwrap()
 }
 
-fn class(verdict: Result<(), Failure>) -> Option<ErrorClass> {
+fn class<T>(verdict: Result<T, Failure>) -> Option<ErrorClass> {
     verdict.err().map(|over| over.class)
 }
 
@@ -179,7 +179,7 @@ async fn a_call_waits_for_what_others_reserved_and_goes_on_if_they_did_not_use_i
             let one = session(&day, own, day_limit, FREE);
             let other = if own == FREE { session(&day, own, day_limit, FREE) } else { one.clone() };
             let open = begin(&one, most(100)).await.unwrap();
-            assert_eq!(class(begin(&other, most(1)).await.map(|_| ())), Some(ErrorClass::Budget), "not without end");
+            assert_eq!(class(begin(&other, most(1)).await), Some(ErrorClass::Overloaded), "not without end");
             let waits = other.reserve(most(1), Duration::from_secs(600));
             tokio::pin!(waits);
             tokio::select! {
@@ -199,7 +199,7 @@ async fn a_session_that_ends_gives_back_what_it_had_not_used() {
     let one = session(&day, FREE, tokens(100), FREE);
     begin(&one, most(100)).await.unwrap();
     let closed = session(&day, FREE, tokens(100), FREE);
-    assert_eq!(class(begin(&closed, most(1)).await.map(|_| ())), Some(ErrorClass::Budget));
+    assert_eq!(class(begin(&closed, most(1)).await), Some(ErrorClass::Overloaded));
     one.close(Usage::default(), None);
     begin(&closed, most(100)).await.unwrap();
     drop(closed);

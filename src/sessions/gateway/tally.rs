@@ -79,6 +79,11 @@ impl Tally {
         match reserved {
             Ok(open) => self.open = Some(open),
             Err(over) => {
+                // No limit is reached: its client may try again, and the session goes on.
+                if over.class == ErrorClass::Overloaded {
+                    self.settle(Some(over.clone()));
+                    return Err(over);
+                }
                 self.settled = true;
                 meter.take_back(None);
                 self.route.refuse(self.call.number, &self.call.path, over.clone());

@@ -174,7 +174,6 @@ async fn an_upstream_that_fails_costs_no_turn_and_says_why() {
         assert!(failure.class == class && failure.message.contains(words), "{failure:?}");
         let spent = scene.meter.spent();
         // A model that was asked and did not answer may have worked all the same: that costs something unknown.
-        // One that takes too long is a turn, or it could have others that nobody counts.
         let turns = u32::from(class == ErrorClass::TimedOut);
         assert_eq!((spent.turns, spent.cost_usd), (turns, is_free.then_some(Money::ZERO)), "{words}");
         // A program that knows only that its call failed is told why; one that failed of something else is not.

@@ -31,6 +31,7 @@ pub(super) type Body = UnsyncBoxBody<Bytes, io::Error>;
 
 /// The largest error document that is passed on.
 const LARGEST_ERROR: usize = 1 << 20;
+const BUSY: StatusCode = StatusCode::SERVICE_UNAVAILABLE;
 /// Tells clients that know it not to try again.
 const SHOULD_RETRY: &str = "x-should-retry";
 
@@ -98,12 +99,9 @@ pub(super) async fn forward(
         }
         json(status, &error(family, status, &message))
     };
-    let proof = match route.upstream.login.headers(family) {
-        Ok(proof) => proof,
-        Err(_) => {
-            let message = "the model's key has characters that an HTTP header cannot carry".to_owned();
-            return failed(tally, StatusCode::UNAUTHORIZED, ErrorClass::Auth, message);
-        }
+    let Ok(proof) = route.upstream.login.headers(family) else {
+        let message = "the model's key has characters that an HTTP header cannot carry".to_owned();
+        return failed(tally, StatusCode::UNAUTHORIZED, ErrorClass::Auth, message);
     };
     let Onward { method, url, mut headers, body } = onward;
     headers.extend(proof);
@@ -215,7 +213,10 @@ async fn judged(
             }
             reserved = tally.reserve(said.body.len(), said.most_output, patience) => reserved,
         };
-        reserved.map_err(|over| limit_reached(tally.api, &over))?;
+        reserved.map_err(|over| match over.class {
+            ErrorClass::Overloaded => json(BUSY, &error(*family, BUSY, &over.message)),
+            _ => limit_reached(tally.api, &over),
+        })?;
     }
     Ok(Onward { method, url: address(base, &endpoint.path, query.as_deref()), headers, body: said.body })
 }
