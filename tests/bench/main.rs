@@ -95,7 +95,8 @@ impl Plan {
 fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     let role = args.next().unwrap_or_default();
-    let rest: Vec<String> = args.collect();
+    // `cargo bench` adds a flag of its own behind them.
+    let rest: Vec<String> = args.filter(|arg| arg != "--bench").collect();
     let ended = match role.as_str() {
         "agent" => return ExitCode::from(u8::try_from(agent::main()).unwrap_or(1)),
         "daemon" => many_threads(daemon::run(&rest)),
@@ -117,7 +118,7 @@ fn main() -> ExitCode {
             fake_cli::main();
             return ExitCode::SUCCESS;
         }
-        // `cargo bench` adds its own flags.
+        // Nothing, or that flag.
         _ => one_thread(measure_until_interrupted()),
     };
     match ended {
