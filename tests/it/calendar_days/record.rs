@@ -153,7 +153,11 @@ impl Record {
         let (here, there) = (self.here.changed(base, ours), self.there.changed(base, theirs));
         let right = match conflict.kind.as_str() {
             "merged" | "both_edited" => here && there,
-            "both_created" => self.here.created.contains(&conflict.uid) && self.there.created.contains(&conflict.uid),
+            // What was edited here is new here as well once it is deleted there.
+            "both_created" => {
+                let new_here = self.here.created.contains(&conflict.uid) || self.there.deleted.contains(&conflict.uid);
+                new_here && self.there.created.contains(&conflict.uid)
+            }
             "deleted_there" => here && self.there.deleted.contains(&conflict.uid),
             "deleted_here" => there && self.here.deleted.contains(&conflict.uid),
             _ => false,
