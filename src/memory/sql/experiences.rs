@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use serde_json::Value;
-use store::StoreError;
+use store::{AsRows, StoreError};
 use uuid::Uuid;
 
 use super::Rows;
@@ -53,8 +53,7 @@ pub async fn list(rows: &mut dyn Rows, scope: &str, which: &Which) -> Result<Vec
          ORDER BY created_at DESC, seq DESC LIMIT $7"
     );
     let Which { predicate, tags, since, until, beginning, limit } = which;
-    let found = rows.rows(&sql, &[&scope, predicate, tags, since, until, beginning, limit]).await?;
-    Ok(found.iter().map(Experience::from).collect())
+    rows.rows(&sql, &[&scope, predicate, tags, since, until, beginning, limit]).await.typed()
 }
 
 /// Those of these facts that hold, in the order of the ids.

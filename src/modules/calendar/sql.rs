@@ -6,44 +6,38 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 use calendar::Busy;
-use store::{Lease, StoreError};
+use store::{AsRows, Lease, StoreError};
 use tools::{EffectTx, ToolCall, ToolError};
 
-/// A calendar that a butler sees.
-pub(super) struct SourceRow {
-    pub id: Uuid,
-    pub name: String,
-    pub provider: String,
-    pub read_only: bool,
-    pub time_zone: String,
-    pub synced_at: Option<Timestamp>,
-    pub error: Option<String>,
-}
-
-/// An event as it is kept.
-pub(super) struct EventRow {
-    pub id: Uuid,
-    pub source: Uuid,
-    pub ics: Vec<u8>,
-    pub revision: i64,
-}
-
-impl EventRow {
-    fn of(row: &Row) -> Self {
-        Self { id: row.get("id"), source: row.get("source"), ics: row.get("ics"), revision: row.get("revision") }
+store::row! {
+    /// A calendar that a butler sees.
+    pub(super) struct SourceRow {
+        pub id: Uuid,
+        pub name: String,
+        pub provider: String,
+        pub read_only: bool,
+        pub time_zone: String,
+        pub synced_at: Option<Timestamp>,
+        pub error: Option<String>,
     }
 }
 
-/// A time that is taken, and by what.
-pub(super) struct BusyRow {
-    pub event: Uuid,
-    pub time: Busy,
-    pub shown: Value,
+store::row! {
+    /// An event as it is kept.
+    pub(super) struct EventRow {
+        pub id: Uuid,
+        pub source: Uuid,
+        pub ics: Vec<u8>,
+        pub revision: i64,
+    }
 }
 
-impl BusyRow {
-    fn of(row: &Row) -> Self {
-        Self { event: row.get("event"), time: taken_time(row), shown: row.get("shown") }
+store::row! {
+    /// A time that is taken, and by what.
+    pub(super) struct BusyRow {
+        pub event: Uuid,
+        pub time: Busy = taken_time,
+        pub shown: Value,
     }
 }
 
@@ -109,18 +103,20 @@ pub(super) async fn own(
     let sql = "SELECT id FROM shared.calendar_sources WHERE tenant_id = shared.tenant() AND name = ANY ($3)
                AND provider = $1 AND account IS NOT DISTINCT FROM $2";
     let rows = lease.read(sql, &[&provider, &account, &names]).await;
-    Ok(rows.map_err(StoreError::query("looking for calendars"))?.iter().map(|row| row.get(0)).collect())
+    rows.column("id").map_err(StoreError::query("looking for calendars"))
 }
 
-/// A repeating event that is not laid out for all of a time.
-pub(super) struct Unprojected {
-    pub row: EventRow,
-    /// For which time it is.
-    pub laid_out: (Timestamp, Timestamp),
-    /// Its calendar's name and zone.
-    pub calendar: String,
-    pub time_zone: String,
-    pub trust: String,
+store::row! {
+    /// A repeating event that is not laid out for all of a time.
+    pub(super) struct Unprojected {
+        pub row: EventRow = |row| row.into(),
+        /// For which time it is.
+        pub laid_out: (Timestamp, Timestamp) = |row| (row.get("projected_from"), row.get("projected_to")),
+        /// Its calendar's name and zone.
+        pub calendar: String = |row| row.get("name"),
+        pub time_zone: String,
+        pub trust: String,
+    }
 }
 
 /// The repeating events, in calendars that these butlers see, that are not laid out for all of this time. As the house:
@@ -138,15 +134,7 @@ pub(super) async fn unprojected(
                  AND e.source IN (SELECT r.source FROM shared.calendar_readers r
                                   WHERE r.tenant_id = shared.tenant() AND r.butler = ANY ($1))
                ORDER BY e.id LIMIT 10000";
-    let rows = lease.query(sql, &[&butlers, &from, &to]).await.map_err(StoreError::query("looking for events"))?;
-    let of = |row: &Row| Unprojected {
-        row: EventRow::of(row),
-        laid_out: (row.get("projected_from"), row.get("projected_to")),
-        calendar: row.get("name"),
-        time_zone: row.get("time_zone"),
-        trust: row.get("trust"),
-    };
-    Ok(rows.iter().map(of).collect())
+    lease.query(sql, &[&butlers, &from, &to]).await.typed().map_err(StoreError::query("looking for events"))
 }
 
 store::row! {
@@ -171,8 +159,7 @@ pub(super) async fn reminders(
                WHERE i.tenant_id = shared.tenant() AND i.remind_at > $2 AND i.remind_at <= $3
                  AND (i.ends_at > $3 OR i.starts_at > $3) AND i.source = ANY ($1) AND i.shown ->> 'status' IS DISTINCT FROM 'cancelled'
                ORDER BY i.remind_at, i.event LIMIT 1000";
-    let rows = lease.read(sql, &[&sources, &since, &now]).await.map_err(StoreError::query("looking for reminders"))?;
-    Ok(rows.iter().map(ReminderRow::from).collect())
+    lease.read(sql, &[&sources, &since, &now]).await.typed().map_err(StoreError::query("looking for reminders"))
 }
 
 /// The names of the calendars that these butlers see, and whether each is not as its server has it. As the house.
@@ -227,16 +214,7 @@ pub(super) async fn sources(call: &ToolCall) -> Result<Vec<SourceRow>, ToolError
         "SELECT s.id, s.name, s.provider, s.read_only, s.time_zone, c.synced_at, c.error FROM shared.calendar_sources s
                JOIN shared.calendar_readers r ON r.source = s.id
                LEFT JOIN shared.calendar_cursors c ON c.source = s.id ORDER BY r.place";
-    let of = |row: &Row| SourceRow {
-        id: row.get("id"),
-        name: row.get("name"),
-        provider: row.get("provider"),
-        read_only: row.get("read_only"),
-        time_zone: row.get("time_zone"),
-        synced_at: row.get("synced_at"),
-        error: row.get("error"),
-    };
-    Ok(call.query(sql, &[]).await?.iter().map(of).collect())
+    call.query(sql, &[]).await.typed()
 }
 
 /// Instances in a window, as a table `i`: an index has those of a week or less by their start, and another the few that are
@@ -322,7 +300,7 @@ pub(super) async fn busy(
 ) -> Result<Vec<BusyRow>, ToolError> {
     const SQL: &str = busy!(", i.event, i.shown", "i.busy AND i.ends_at > $2");
     let rows = call.query(SQL, &[&sources, &window.0, &window.1, &week_before(window.0), &(MOST_BUSY + 1)]).await?;
-    few(&rows, BusyRow::of)
+    few(&rows, |row| row.into())
 }
 
 /// As [`busy`], as the house: nothing of it is shown.
@@ -333,7 +311,7 @@ pub(super) async fn taken(
 ) -> Result<Vec<BusyRow>, ToolError> {
     const SQL: &str = busy!(", i.event, i.shown", "i.tenant_id = shared.tenant() AND i.busy AND i.ends_at > $2");
     let params: store::Params<'_> = &[&sources, &window.0, &window.1, &week_before(window.0), &(MOST_BUSY + 1)];
-    few(&lease.read(SQL, params).await.map_err(StoreError::query("looking for what is taken"))?, BusyRow::of)
+    few(&lease.read(SQL, params).await.map_err(StoreError::query("looking for what is taken"))?, |row| row.into())
 }
 
 fn taken_time(row: &Row) -> Busy {
@@ -355,28 +333,15 @@ fn week_before(from: Timestamp) -> Timestamp {
 
 pub(super) async fn event(call: &ToolCall, id: Uuid) -> Result<Option<EventRow>, ToolError> {
     let sql = "SELECT id, source, ics, revision FROM shared.calendar_events WHERE id = $1";
-    Ok(call.query(sql, &[&id]).await?.first().map(EventRow::of))
+    call.query(sql, &[&id]).await.first_typed()
 }
 
 /// Writes an event. `false`: somebody else changed it meanwhile.
 pub(super) async fn put(tx: &mut EffectTx<'_, '_>, new: &Written<'_>) -> Result<bool, ToolError> {
     let sql = "SELECT shared.calendar_put($1, $2, $3, $4, $5, $6, $7, $8, $9) AS revision";
-    let row = tx
-        .query_opt(
-            sql,
-            &[
-                &new.id,
-                &new.source,
-                &new.uid,
-                &new.ics,
-                &new.repeats,
-                &new.seen,
-                &new.window.0,
-                &new.window.1,
-                &new.instances,
-            ],
-        )
-        .await?;
+    let Written { id, source, uid, ics, repeats, seen, window, instances } = new;
+    let params: store::Params<'_> = &[id, source, uid, ics, repeats, seen, &window.0, &window.1, instances];
+    let row = tx.query_opt(sql, params).await?;
     Ok(row.is_some_and(|row| row.get::<_, Option<i64>>("revision").is_some()))
 }
 
@@ -412,8 +377,7 @@ pub(super) async fn conflicts(
                FROM shared.calendar_conflicts f WHERE f.tenant_id = shared.tenant() AND f.source = ANY ($1)
                  AND CASE WHEN $2::uuid IS NULL THEN f.taken IS NULL AND f.kind <> 'merged' ELSE f.id = $2 END
                ORDER BY f.found_at, f.id LIMIT 100";
-    let rows = lease.read(sql, &[&sources, &id]).await.map_err(StoreError::query("reading conflicts"))?;
-    Ok(rows.iter().map(ConflictRow::from).collect())
+    lease.read(sql, &[&sources, &id]).await.typed().map_err(StoreError::query("reading conflicts"))
 }
 
 /// Notes which version a person chose. `false`: there is no such conflict.

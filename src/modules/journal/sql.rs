@@ -11,7 +11,7 @@ use ::journal::wire::Checkpoint;
 use base::{RequestId, SessionId, TenantId, Trust};
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use store::{Lease, Params, StoreError, Tx};
+use store::{AsRows, Lease, Params, StoreError, Tx};
 use tokio_postgres::Row;
 use tools::{EffectTx, ToolError};
 use uuid::Uuid;
@@ -181,8 +181,7 @@ const SYNC: &str = "id, begin_id, end_id, count, by_hand, pass, has_own, has_oth
      ended_at, tries, least, reached, portion";
 
 async fn syncs(lease: &mut Lease, sql: &str, params: Params<'_>) -> Result<Option<SyncRow>, StoreError> {
-    let rows = lease.read(sql, params).await.map_err(failed("reading the journal's syncs"))?;
-    Ok(rows.first().map(SyncRow::from))
+    lease.read(sql, params).await.first_typed().map_err(failed("reading the journal's syncs"))
 }
 
 /// The sync that is under way.
@@ -405,8 +404,7 @@ pub(super) async fn last_undoable(
                 OR EXISTS (SELECT 1 FROM \"{schema}\".journal_moves m WHERE m.step = c.id))
          ORDER BY c.id DESC LIMIT 1"
     );
-    let rows = lease.read(&sql, &[&tenant.as_str()]).await.map_err(failed("reading the history"))?;
-    Ok(rows.first().map(StepRow::from))
+    lease.read(&sql, &[&tenant.as_str()]).await.first_typed().map_err(failed("reading the history"))
 }
 
 /// The steps of the last migration that are not taken back, the last one first: the person's, and those of the session
@@ -427,8 +425,7 @@ pub(super) async fn migration_steps(
          ORDER BY id DESC"
     );
     let params: Params<'_> = &[&tenant.as_str(), &of.map(|id| id.0)];
-    let rows = lease.read(&sql, params).await.map_err(failed("reading migrations"))?;
-    Ok(rows.iter().map(|row| row.get("id")).collect())
+    lease.read(&sql, params).await.column("id").map_err(failed("reading migrations"))
 }
 
 /// How the division of a file by a session ended that the last migration began.

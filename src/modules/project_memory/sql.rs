@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use memory::sql::Rows;
 use project::wire::Identity;
-use store::StoreError;
+use store::{AsRows, StoreError};
 use uuid::Uuid;
 
 store::row! {
@@ -167,8 +167,7 @@ pub(super) async fn tell(
          DO UPDATE SET event = excluded.event, tokens = excluded.tokens, at = excluded.at WHERE NOT {HELD}
          RETURNING memory_id"
     );
-    let noted = rows.rows(&sql, &[&session, &project, &event, &ids, &tokens]).await?;
-    Ok(noted.iter().map(|row| row.get("memory_id")).collect())
+    rows.rows(&sql, &[&session, &project, &event, &ids, &tokens]).await.column("memory_id")
 }
 
 /// A hook has printed these: its session was told them, once and for all. Returns how many those are.

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::task::TaskRow;
 use crate::due::STANDS_FOR_IT;
-use store::{Lease, StoreError};
+use store::{AsRows, Lease, StoreError};
 use tools::{ToolCall, ToolError};
 
 /// Most rows that one answer holds.
@@ -119,8 +119,7 @@ pub(crate) async fn runs_of(
          ORDER BY r.created_at DESC, r.fire_at DESC LIMIT $2",
         run(pieces)
     );
-    let rows = lease.query(&sql, &[&task, &i64::from(limit).min(MOST), &before]).await.map_err(failed())?;
-    Ok(rows.iter().map(RunShown::from).collect())
+    lease.query(&sql, &[&task, &i64::from(limit).min(MOST), &before]).await.typed().map_err(failed())
 }
 
 store::row! {
@@ -148,8 +147,7 @@ pub(crate) async fn marks(
                    SELECT fire_at, until_at, times, more, cause, state, coalesce(reason, waited) AS reason, session_id
                    FROM schedule_runs o WHERE o.task_id = t.id AND o.fire_at >= $1 AND o.fire_at < $2
                    ORDER BY o.fire_at DESC LIMIT $3) r";
-    let rows = lease.read(sql, &[&from, &to, &most]).await.map_err(failed())?;
-    Ok(rows.iter().map(RunMark::from).collect())
+    lease.read(sql, &[&from, &to, &most]).await.typed().map_err(failed())
 }
 
 /// The ids of a tenant's schedules.
@@ -186,14 +184,12 @@ pub(crate) async fn traced(
     let sql = "SELECT t.name, r.task_id, r.fire_at, r.state, coalesce(r.reason, r.waited) AS reason, r.session_id, r.created_at, r.finished_at
                FROM schedule_runs r JOIN scheduled_tasks t ON t.id = r.task_id
                WHERE r.task_id = $1 OR r.session_id = ANY($2) ORDER BY r.fire_at DESC LIMIT $3";
-    let rows = lease.read(sql, &[&task, &sessions, &most]).await.map_err(failed())?;
-    Ok(rows.iter().map(TracedRun::from).collect())
+    lease.read(sql, &[&task, &sessions, &most]).await.typed().map_err(failed())
 }
 
 /// The schedules that a tool lists: not the house's own.
 pub(crate) async fn listed(call: &ToolCall) -> Result<Vec<TaskRow>, ToolError> {
-    let rows = call.query("SELECT * FROM scheduled_tasks WHERE source <> 'house' ORDER BY name", &[]).await?;
-    Ok(rows.iter().map(TaskRow::from).collect())
+    call.query("SELECT * FROM scheduled_tasks WHERE source <> 'house' ORDER BY name", &[]).await.typed()
 }
 
 /// What the tenant's schedules cost from one time to another, the dearest first.

@@ -195,8 +195,7 @@ pub async fn effects(
         ChangingCall::COLUMNS,
         joined(schema)
     );
-    let rows = tx.query(&sql, &[&tenant.as_str(), &call, &session]).await;
-    Ok(rows.map_err(StoreError::query("reading the calls"))?.iter().map(ChangingCall::from).collect())
+    tx.query(&sql, &[&tenant.as_str(), &call, &session]).await.typed().map_err(StoreError::query("reading the calls"))
 }
 
 /// Puts the rows of a call back as they were. Returns how many they are. After an error the transaction is void.

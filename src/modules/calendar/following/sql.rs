@@ -4,12 +4,11 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use serde_json::Value;
-use tokio_postgres::Row;
 use uuid::Uuid;
 
 use crate::items::Which;
 use dav::sync::{Conflict, Item};
-use store::{Lease, StoreError, Tx};
+use store::{AsRows, Lease, StoreError, Tx};
 
 /// A sync that this run may do, until its lease ends.
 pub(super) struct Claimed {
@@ -42,16 +41,18 @@ pub(super) struct Settled<'a> {
     pub seconds: f64,
 }
 
-/// How a calendar follows, for people.
-pub(in super::super) struct StateRow {
-    pub source: Uuid,
-    pub name: String,
-    pub error: Option<String>,
-    /// Whether a sync is at work or asked for.
-    pub busy: bool,
-    /// Changes that the provider doesn't know yet.
-    pub waiting: i64,
-    pub conflicts: i64,
+store::row! {
+    /// How a calendar follows, for people.
+    pub(in super::super) struct StateRow {
+        pub source: Uuid = |row| row.get("id"),
+        pub name: String,
+        pub error: Option<String>,
+        /// Whether a sync is at work or asked for.
+        pub busy: bool,
+        /// Changes that the provider doesn't know yet.
+        pub waiting: i64,
+        pub conflicts: i64,
+    }
 }
 
 /// Takes the calendar whose sync is due and that nobody else syncs. What an earlier run of this daemon held is free: it is
@@ -167,22 +168,12 @@ pub(in super::super) async fn states(lease: &mut Lease, sources: &[Uuid]) -> Res
                     WHERE f.tenant_id = s.tenant_id AND f.source = s.id AND f.kind <> 'merged' AND f.taken IS NULL) AS conflicts
                FROM shared.calendar_sources s JOIN shared.calendar_cursors c ON (c.tenant_id, c.source) = (s.tenant_id, s.id)
                WHERE s.tenant_id = shared.tenant() AND s.id = ANY ($1) ORDER BY s.name";
-    let rows = lease.read(sql, &[&sources]).await.map_err(StoreError::query("looking at calendars' syncs"))?;
-    let of = |row: &Row| StateRow {
-        source: row.get("id"),
-        name: row.get("name"),
-        error: row.get("error"),
-        busy: row.get("busy"),
-        waiting: row.get("waiting"),
-        conflicts: row.get("conflicts"),
-    };
-    Ok(rows.iter().map(of).collect())
+    lease.read(sql, &[&sources]).await.typed().map_err(StoreError::query("looking at calendars' syncs"))
 }
 
 pub(super) async fn cursor(lease: &mut Lease, source: Uuid) -> Result<Option<String>, StoreError> {
     let sql = "SELECT sync_token FROM shared.calendar_cursors WHERE tenant_id = shared.tenant() AND source = $1";
-    let row = lease.query_opt(sql, &[&source]).await.map_err(StoreError::query("reading a calendar's cursor"))?;
-    Ok(row.and_then(|row| row.get(0)))
+    lease.query_opt(sql, &[&source]).await.cell(0).map_err(StoreError::query("reading a calendar's cursor"))
 }
 
 /// Moves the cursor. `false`: the claim is not held any more, and nothing was moved.
@@ -216,8 +207,7 @@ pub(super) async fn linked(lease: &mut Lease, source: Uuid) -> Result<Vec<(Uuid,
 pub(super) async fn pending(lease: &mut Lease, source: Uuid) -> Result<Vec<Uuid>, StoreError> {
     let sql = "SELECT id FROM shared.calendar_items WHERE tenant_id = shared.tenant() AND source = $1 AND pending
                ORDER BY made_at, id";
-    let rows = lease.read(sql, &[&source]).await.map_err(StoreError::query("reading what a calendar has to send"))?;
-    Ok(rows.iter().map(|row| row.get(0)).collect())
+    lease.read(sql, &[&source]).await.column("id").map_err(StoreError::query("reading what a calendar has to send"))
 }
 
 /// What the household has of these events.
