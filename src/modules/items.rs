@@ -1,17 +1,10 @@
 //! Items of a collection that a provider has as well, as a module's rows have them.
 
-use dav::sync::Item;
+use dav::sync::{Item, Which};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
 use store::{Lease, StoreError};
-
-/// Which items are read.
-pub(crate) enum Which<'a> {
-    Id(Uuid),
-    Hrefs(&'a [String]),
-    Uids(&'a [String]),
-}
 
 /// Reads items of a collection by a statement in which `{which}` stands for a condition on one of them, `i`.
 pub(crate) async fn items(

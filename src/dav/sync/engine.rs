@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::decide::{Theirs, changed, deleted, gone, pulled, taken, unsent};
 use super::remote::{Changes, Fetched, Found, Next, Page, PushError, Remote, Stored};
-use super::store::{Conflict, ConflictKind, Item, LocalStore, Write};
+use super::store::{Conflict, ConflictKind, Item, LocalStore, Which, Write};
 use crate::lines::uid;
 
 /// Items that are fetched and committed together.
@@ -232,7 +232,7 @@ impl<R: Remote, S: LocalStore> Run<'_, R, S> {
         if uids.is_empty() {
             return Ok(BTreeMap::new());
         }
-        let items = self.store.by_uids(&uids).await.map_err(SyncError::Store)?;
+        let items = self.store.items(Which::Uids(&uids)).await.map_err(SyncError::Store)?;
         let found = |item: &Item| known.values().any(|known| known.id == item.id);
         let free = items.into_iter().filter(|item| item.base.is_none() && item.ours.is_some() && !found(item));
         // Of several the oldest.
@@ -304,7 +304,7 @@ impl<R: Remote, S: LocalStore> Run<'_, R, S> {
     /// All steps for one item.
     async fn push_item(&mut self, id: Uuid) -> Outcome<(), R, S> {
         for _ in 0..MOST_TRIES {
-            let item = self.store.by_id(id).await.map_err(SyncError::Store)?;
+            let item = self.store.items(Which::Id(id)).await.map_err(SyncError::Store)?.pop();
             let Some(item) = item.filter(Item::is_pending) else { break };
             if self.push_one(item).await? {
                 break;
@@ -419,7 +419,7 @@ impl<R: Remote, S: LocalStore> Run<'_, R, S> {
     /// Without an etag nobody could say under which condition it is sent, and it might overwrite what somebody else wrote.
     /// `true` if something waits for that.
     async fn unsafe_to_send(&mut self, id: Uuid) -> Outcome<bool, R, S> {
-        let item = self.store.by_id(id).await.map_err(SyncError::Store)?;
+        let item = self.store.items(Which::Id(id)).await.map_err(SyncError::Store)?.pop();
         let waits = item.is_some_and(|item| item.is_pending() && item.base.is_some() && item.etag.is_none());
         if waits {
             let why =
@@ -432,7 +432,7 @@ impl<R: Remote, S: LocalStore> Run<'_, R, S> {
     /// The server has its UID elsewhere. Where that is an item of the house, this one is its double.
     async fn same_uid(&mut self, item: Item) -> Outcome<bool, R, S> {
         let others = match &item.uid {
-            Some(uid) => self.store.by_uids(std::slice::from_ref(uid)).await.map_err(SyncError::Store)?,
+            Some(uid) => self.store.items(Which::Uids(std::slice::from_ref(uid))).await.map_err(SyncError::Store)?,
             None => Vec::new(),
         };
         let twin = others.into_iter().find(|other| other.id != item.id && other.base.is_some());
@@ -457,7 +457,8 @@ impl<R: Remote, S: LocalStore> Run<'_, R, S> {
     async fn settle(&mut self, id: Uuid, become_: impl Fn(Item) -> Write) -> Outcome<(), R, S> {
         // Without an end it would be bad luck beyond measure; with one, the next run finds what was sent.
         for _ in 0..MOST_TRIES {
-            let Some(item) = self.store.by_id(id).await.map_err(SyncError::Store)? else { return Ok(()) };
+            let item = self.store.items(Which::Id(id)).await.map_err(SyncError::Store)?.pop();
+            let Some(item) = item else { return Ok(()) };
             if self.write(vec![become_(item)]).await?.is_empty() {
                 return Ok(());
             }
@@ -466,7 +467,7 @@ impl<R: Remote, S: LocalStore> Run<'_, R, S> {
     }
 
     async fn by_href(&self, hrefs: &[String]) -> Outcome<BTreeMap<String, Item>, R, S> {
-        let items = self.store.by_hrefs(hrefs).await.map_err(SyncError::Store)?;
+        let items = self.store.items(Which::Hrefs(hrefs)).await.map_err(SyncError::Store)?;
         Ok(items.into_iter().filter_map(|item| Some((item.href.clone()?, item))).collect())
     }
 

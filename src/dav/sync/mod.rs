@@ -52,4 +52,4 @@ mod store;
 
 pub use engine::{Held, Options, Report, SyncError, sync};
 pub use remote::{Changes, Fetched, Found, Next, Page, PushError, Remote, Stored};
-pub use store::{Conflict, ConflictKind, Item, LocalStore, Write};
+pub use store::{Conflict, ConflictKind, Item, LocalStore, Which, Write};

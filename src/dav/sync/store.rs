@@ -117,6 +117,14 @@ impl Write {
     }
 }
 
+/// Which items of a collection are read.
+#[derive(Clone, Copy, Debug)]
+pub enum Which<'a> {
+    Id(Uuid),
+    Hrefs(&'a [String]),
+    Uids(&'a [String]),
+}
+
 /// Items, conflicts and cursor of one collection. Only one sync of it may run at a time; the house may edit meanwhile.
 ///
 /// `tests/memory.rs` of this crate has a small one.
@@ -127,13 +135,8 @@ pub trait LocalStore: Sync {
 
     fn set_cursor(&self, cursor: Option<&str>) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
-    fn by_id(&self, id: Uuid) -> impl Future<Output = Result<Option<Item>, Self::Error>> + Send;
-
-    /// The items that have one of these hrefs, in any order.
-    fn by_hrefs(&self, hrefs: &[String]) -> impl Future<Output = Result<Vec<Item>, Self::Error>> + Send;
-
-    /// All items with one of these UIDs, the oldest first.
-    fn by_uids(&self, uids: &[String]) -> impl Future<Output = Result<Vec<Item>, Self::Error>> + Send;
+    /// All of these items, the oldest first.
+    fn items(&self, which: Which<'_>) -> impl Future<Output = Result<Vec<Item>, Self::Error>> + Send;
 
     /// Ids and hrefs of all items that have a `base`.
     fn linked(&self) -> impl Future<Output = Result<Vec<(Uuid, String)>, Self::Error>> + Send;

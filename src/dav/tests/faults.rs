@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use uuid::Uuid;
 
 use super::random::Random;
-use crate::sync::{Changes, Fetched, Item, LocalStore, PushError, Remote, Stored, Write};
+use crate::sync::{Changes, Fetched, Item, LocalStore, PushError, Remote, Stored, Which, Write};
 
 /// Counts the steps of a run until its kill. What is killed never goes on: whoever drives the run drops it.
 pub struct Fuse<'a> {
@@ -187,16 +187,8 @@ impl<S: LocalStore> LocalStore for FaultyStore<'_, S> {
         done
     }
 
-    async fn by_id(&self, id: Uuid) -> Result<Option<Item>, S::Error> {
-        self.inner.by_id(id).await
-    }
-
-    async fn by_hrefs(&self, hrefs: &[String]) -> Result<Vec<Item>, S::Error> {
-        self.inner.by_hrefs(hrefs).await
-    }
-
-    async fn by_uids(&self, uids: &[String]) -> Result<Vec<Item>, S::Error> {
-        self.inner.by_uids(uids).await
+    async fn items(&self, which: Which<'_>) -> Result<Vec<Item>, S::Error> {
+        self.inner.items(which).await
     }
 
     async fn linked(&self) -> Result<Vec<(Uuid, String)>, S::Error> {

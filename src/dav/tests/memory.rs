@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use uuid::Uuid;
 
-use crate::sync::{Conflict, Item, LocalStore, Write};
+use crate::sync::{Conflict, Item, LocalStore, Which, Write};
 use crate::uid;
 
 #[derive(Default)]
@@ -58,18 +58,12 @@ impl LocalStore for MemoryStore {
         Ok(())
     }
 
-    async fn by_id(&self, id: Uuid) -> Result<Option<Item>, Infallible> {
-        Ok(self.state().items.iter().find(|item| item.id == id).cloned())
-    }
-
-    async fn by_hrefs(&self, hrefs: &[String]) -> Result<Vec<Item>, Infallible> {
-        let state = self.state();
-        let of = |item: &&Item| item.href.as_ref().is_some_and(|href| hrefs.contains(href));
-        Ok(state.items.iter().filter(of).cloned().collect())
-    }
-
-    async fn by_uids(&self, uids: &[String]) -> Result<Vec<Item>, Infallible> {
-        let of = |item: &&Item| item.uid.as_ref().is_some_and(|uid| uids.contains(uid));
+    async fn items(&self, which: Which<'_>) -> Result<Vec<Item>, Infallible> {
+        let of = |item: &&Item| match which {
+            Which::Id(id) => item.id == id,
+            Which::Hrefs(hrefs) => item.href.as_ref().is_some_and(|href| hrefs.contains(href)),
+            Which::Uids(uids) => item.uid.as_ref().is_some_and(|uid| uids.contains(uid)),
+        };
         Ok(self.state().items.iter().filter(of).cloned().collect())
     }
 

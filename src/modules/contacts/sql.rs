@@ -1,7 +1,6 @@
 //! The statements on address books, as the house: nothing of them is shown by it.
 
-use crate::items::Which;
-use dav::sync::{Conflict, Item};
+use dav::sync::{Conflict, Item, Which};
 use jiff::Timestamp;
 use serde_json::Value;
 use uuid::Uuid;

@@ -4,9 +4,8 @@ use uuid::Uuid;
 
 use super::source::Source;
 use super::sql;
-use crate::items::Which;
 use base::crash;
-use dav::sync::{Item, LocalStore, Write};
+use dav::sync::{Item, LocalStore, Which, Write};
 use store::StoreError;
 
 impl LocalStore for Source {
@@ -21,16 +20,8 @@ impl LocalStore for Source {
         sql::set_cursor(&mut self.lease().await?, self.id, cursor).await
     }
 
-    async fn by_id(&self, id: Uuid) -> Result<Option<Item>, StoreError> {
-        Ok(sql::items(&mut self.lease().await?, self.id, Which::Id(id)).await?.pop())
-    }
-
-    async fn by_hrefs(&self, hrefs: &[String]) -> Result<Vec<Item>, StoreError> {
-        sql::items(&mut self.lease().await?, self.id, Which::Hrefs(hrefs)).await
-    }
-
-    async fn by_uids(&self, uids: &[String]) -> Result<Vec<Item>, StoreError> {
-        sql::items(&mut self.lease().await?, self.id, Which::Uids(uids)).await
+    async fn items(&self, which: Which<'_>) -> Result<Vec<Item>, StoreError> {
+        sql::items(&mut self.lease().await?, self.id, which).await
     }
 
     async fn linked(&self) -> Result<Vec<(Uuid, String)>, StoreError> {

@@ -10,10 +10,9 @@ use uuid::Uuid;
 use super::super::book::Book;
 use super::sql::{self, Beside};
 use super::trust::Writers;
-use crate::items::Which;
 use base::{TenantId, Trust, crash};
 use calendar::{CalendarError, Object};
-use dav::sync::{Item, LocalStore, Write};
+use dav::sync::{Item, LocalStore, Which, Write};
 use store::{Lease, StoreError};
 
 /// More items than this come at once into a calendar of many.
@@ -89,16 +88,8 @@ impl LocalStore for Rows {
         }
     }
 
-    async fn by_id(&self, id: Uuid) -> Result<Option<Item>, RowsError> {
-        Ok(sql::items(&mut self.lease().await?, self.source, Which::Id(id)).await?.pop())
-    }
-
-    async fn by_hrefs(&self, hrefs: &[String]) -> Result<Vec<Item>, RowsError> {
-        Ok(sql::items(&mut self.lease().await?, self.source, Which::Hrefs(hrefs)).await?)
-    }
-
-    async fn by_uids(&self, uids: &[String]) -> Result<Vec<Item>, RowsError> {
-        Ok(sql::items(&mut self.lease().await?, self.source, Which::Uids(uids)).await?)
+    async fn items(&self, which: Which<'_>) -> Result<Vec<Item>, RowsError> {
+        Ok(sql::items(&mut self.lease().await?, self.source, which).await?)
     }
 
     async fn linked(&self) -> Result<Vec<(Uuid, String)>, RowsError> {

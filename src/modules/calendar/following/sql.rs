@@ -6,8 +6,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::items::Which;
-use dav::sync::{Conflict, Item};
+use dav::sync::{Conflict, Item, Which};
 use store::{AsRows, Lease, StoreError, Tx};
 
 /// A sync that this run may do, until its lease ends.
