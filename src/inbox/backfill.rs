@@ -13,7 +13,6 @@ use super::sql::connectors;
 use tools::{Effect, Meta, Tool, ToolCall, ToolError, handler};
 
 /// The tools.
-#[allow(clippy::too_many_lines, reason = "a list of definitions")]
 pub(super) fn tools() -> Vec<Tool> {
     let text = |description: &str| json!({"type": "string", "maxLength": 2000, "description": description});
     let count = |description: &str| json!({"type": "integer", "minimum": 0, "maximum": 1_000_000_000, "description": description});
@@ -39,51 +38,43 @@ pub(super) fn tools() -> Vec<Tool> {
                                                          "cost_capped"]});
     listed["limit"] = json!({"type": "integer", "minimum": 1, "maximum": 1000, "default": 100});
     let mut tools = vec![
-        Tool::new(
-            &define(
-                "create_backfill_job",
-                "Let a connector bring in old messages of some days, so many in an hour and for so much money a day.",
-                create,
-                &["connector_type", "endpoint_identity", "target_categories", "date_from", "date_to"],
-                operators(Effect::Once),
-            ),
+        Tool::built_in(
+            "create_backfill_job",
+            "Let a connector bring in old messages of some days, so many in an hour and for so much money a day.",
+            create,
+            &["connector_type", "endpoint_identity", "target_categories", "date_from", "date_to"],
+            operators(Effect::Once),
             handler(create_job),
         ),
-        Tool::new(
-            &define(
-                "backfill.poll",
-                "For connectors: the job to work on, if there is one, and how many rows it may bring in now.",
-                names(),
-                &of_connector,
-                operators(Effect::Idempotent),
-            ),
+        Tool::built_in(
+            "backfill.poll",
+            "For connectors: the job to work on, if there is one, and how many rows it may bring in now.",
+            names(),
+            &of_connector,
+            operators(Effect::Idempotent),
             handler(poll),
         ),
-        Tool::new(
-            &define(
-                "backfill.progress",
-                "For connectors: what was done of a job since the last report. The answer says whether to go on.",
-                progress,
-                &[
-                    "job_id",
-                    "connector_type",
-                    "endpoint_identity",
-                    "rows_processed",
-                    "rows_skipped",
-                    "cost_spent_cents_delta",
-                ],
-                operators(Effect::Once),
-            ),
+        Tool::built_in(
+            "backfill.progress",
+            "For connectors: what was done of a job since the last report. The answer says whether to go on.",
+            progress,
+            &[
+                "job_id",
+                "connector_type",
+                "endpoint_identity",
+                "rows_processed",
+                "rows_skipped",
+                "cost_spent_cents_delta",
+            ],
+            operators(Effect::Once),
             handler(progressed),
         ),
-        Tool::new(
-            &define(
-                "backfill_list",
-                "The jobs that bring in old messages, newest first.",
-                listed,
-                &[],
-                Meta { reads_untrusted: true, ..Meta::read() },
-            ),
+        Tool::built_in(
+            "backfill_list",
+            "The jobs that bring in old messages, newest first.",
+            listed,
+            &[],
+            Meta { reads_untrusted: true, ..Meta::read() },
             handler(list),
         ),
     ];

@@ -5,7 +5,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::define::{define, operators};
+use super::define::operators;
 use super::sql::connectors::{self as sql, SignOfLife};
 use tools::{Effect, Meta, Tool, ToolCall, ToolError, handler};
 
@@ -66,34 +66,28 @@ pub(super) fn tools() -> Vec<Tool> {
         "capabilities": {"type": "object"},
         "sent_at": {"type": "string", "format": "date-time"}});
     vec![
-        Tool::new(
-            &define(
-                "connector.heartbeat",
-                "A connector's sign of life (connector.heartbeat.v1), every two minutes. The first registers it.",
-                heartbeat,
-                &["schema_version", "connector", "status", "counters", "sent_at"],
-                operators(Effect::Idempotent),
-            ),
+        Tool::built_in(
+            "connector.heartbeat",
+            "A connector's sign of life (connector.heartbeat.v1), every two minutes. The first registers it.",
+            heartbeat,
+            &["schema_version", "connector", "status", "counters", "sent_at"],
+            operators(Effect::Idempotent),
             handler(heartbeat_of),
         ),
-        Tool::new(
-            &define(
-                "connector_list",
-                "The connectors that hand messages in, and how each is.",
-                json!({}),
-                &[],
-                Meta { reads_untrusted: true, ..Meta::read() },
-            ),
+        Tool::built_in(
+            "connector_list",
+            "The connectors that hand messages in, and how each is.",
+            json!({}),
+            &[],
+            Meta { reads_untrusted: true, ..Meta::read() },
             handler(list),
         ),
-        Tool::new(
-            &define(
-                "connector_disconnect",
-                "Sign a connector off: it counts as gone until its next sign of life.",
-                names(),
-                &["connector_type", "endpoint_identity"],
-                operators(Effect::Idempotent),
-            ),
+        Tool::built_in(
+            "connector_disconnect",
+            "Sign a connector off: it counts as gone until its next sign of life.",
+            names(),
+            &["connector_type", "endpoint_identity"],
+            operators(Effect::Idempotent),
             handler(disconnect),
         ),
     ]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::Inbox;
-use super::define::{define, operators};
+use super::define::operators;
 use super::sql::contacts as sql;
 use base::text::plain_identity;
 use tools::{Effect, Meta, Tool, ToolCall, ToolError, handler};
@@ -24,36 +24,30 @@ pub(super) fn tools(inbox: &Inbox) -> Vec<Tool> {
                           "description": "The address, number or id under which the person writes there"});
     let name = json!({"type": "string", "minLength": 1, "maxLength": 200, "description": "What the person is called"});
     vec![
-        Tool::new(
-            &define(
-                "contact_identity_add",
-                "Note under which identity a person writes on a channel, so that their messages are those of somebody \
-                 known. A person of that name is made where there is none.",
-                json!({"name": name, "channel": channel, "identity": identity,
-                       "new_channel": {"type": "boolean", "description": "No message has come through this channel yet"}}),
-                &["name", "channel", "identity"],
-                operators(Effect::Idempotent),
-            ),
+        Tool::built_in(
+            "contact_identity_add",
+            "Note under which identity a person writes on a channel, so that their messages are those of somebody \
+             known. A person of that name is made where there is none.",
+            json!({"name": name, "channel": channel, "identity": identity,
+                   "new_channel": {"type": "boolean", "description": "No message has come through this channel yet"}}),
+            &["name", "channel", "identity"],
+            operators(Effect::Idempotent),
             handler(move |call| add(call, known_by_settings.clone())),
         ),
-        Tool::new(
-            &define(
-                "contact_identity_list",
-                "The people whom the household knows, each with a channel and an identity.",
-                json!({}),
-                &[],
-                Meta::read(),
-            ),
+        Tool::built_in(
+            "contact_identity_list",
+            "The people whom the household knows, each with a channel and an identity.",
+            json!({}),
+            &[],
+            Meta::read(),
             handler(list),
         ),
-        Tool::new(
-            &define(
-                "contact_identity_remove",
-                "Forget that somebody writes under this identity: from then on they are a stranger.",
-                json!({"channel": channel, "identity": identity}),
-                &["channel", "identity"],
-                Meta { destructive: true, ..operators(Effect::Idempotent) },
-            ),
+        Tool::built_in(
+            "contact_identity_remove",
+            "Forget that somebody writes under this identity: from then on they are a stranger.",
+            json!({"channel": channel, "identity": identity}),
+            &["channel", "identity"],
+            Meta { destructive: true, ..operators(Effect::Idempotent) },
             handler(remove),
         ),
     ]

@@ -4,7 +4,6 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::define::define;
 use super::sql::contacts;
 use super::sql::extractions::{self as sql, StruckOut};
 use tools::{Effect, Meta, Tool, ToolCall, ToolError, handler};
@@ -19,43 +18,37 @@ pub(super) fn tools() -> Vec<Tool> {
     let tool = json!({"type": "string", "pattern": "^[a-z][a-z0-9_.]{0,60}$",
                       "description": "The tool that it was given to"});
     vec![
-        Tool::new(
-            &define(
-                "log_extraction",
-                "Note what was taken out of a message, and the butler's tool that it was given to. This keeps the record; \
-                 it does not call the tool.",
-                json!({"extraction_type": kind, "tool_name": tool,
-                       "tool_args": {"type": "object", "description": "The arguments that the tool was given"},
-                       "butler": text(31, "Whose tool it is"), "target_contact_id": contact,
-                       "confidence": {"type": "string", "enum": ["high", "medium", "low"]},
-                       "source_message_preview": text(500, "The begin of the message"),
-                       "source_channel": text(31, "How the message came")}),
-                &["extraction_type", "tool_name", "tool_args"],
-                Meta::write(Effect::Once),
-            ),
+        Tool::built_in(
+            "log_extraction",
+            "Note what was taken out of a message, and the butler's tool that it was given to. This keeps the record; \
+             it does not call the tool.",
+            json!({"extraction_type": kind, "tool_name": tool,
+                   "tool_args": {"type": "object", "description": "The arguments that the tool was given"},
+                   "butler": text(31, "Whose tool it is"), "target_contact_id": contact,
+                   "confidence": {"type": "string", "enum": ["high", "medium", "low"]},
+                   "source_message_preview": text(500, "The begin of the message"),
+                   "source_channel": text(31, "How the message came")}),
+            &["extraction_type", "tool_name", "tool_args"],
+            Meta::write(Effect::Once),
             handler(log),
         ),
-        Tool::new(
-            &define(
-                "extraction_log_list",
-                "What was taken out of messages, the newest first, also what was struck out (undone_at).",
-                json!({"contact_id": contact, "extraction_type": kind,
-                       "since": text(64, "Not before: 2026-11-24T09:00, or with an offset"),
-                       "limit": {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100}}),
-                &[],
-                Meta { reads_untrusted: true, ..Meta::read() },
-            ),
+        Tool::built_in(
+            "extraction_log_list",
+            "What was taken out of messages, the newest first, also what was struck out (undone_at).",
+            json!({"contact_id": contact, "extraction_type": kind,
+                   "since": text(64, "Not before: 2026-11-24T09:00, or with an offset"),
+                   "limit": {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100}}),
+            &[],
+            Meta { reads_untrusted: true, ..Meta::read() },
             handler(list),
         ),
-        Tool::new(
-            &define(
-                "extraction_log_undo",
-                "Strike out an entry of the record that was a mistake. What the butler's tool wrote stands: the answer says \
-                 how that is taken back.",
-                json!({"log_id": {"type": "string", "format": "uuid", "description": "From extraction_log_list"}}),
-                &["log_id"],
-                Meta::write(Effect::Once),
-            ),
+        Tool::built_in(
+            "extraction_log_undo",
+            "Strike out an entry of the record that was a mistake. What the butler's tool wrote stands: the answer says \
+             how that is taken back.",
+            json!({"log_id": {"type": "string", "format": "uuid", "description": "From extraction_log_list"}}),
+            &["log_id"],
+            Meta::write(Effect::Once),
             handler(undo),
         ),
     ]

@@ -24,38 +24,32 @@ enum OperatorAction {
 
 pub(super) fn tools(inbox: &Inbox) -> Vec<Tool> {
     let mut tools = vec![
-        Tool::new(
-            &define(
-                "list_replay_eligible_requests",
-                "Messages that came to nothing and can be tried again (`butlerd inbox retry`), the newest first, with why: \
-                 not_routed (no butler was found in time), butler_failed, called_off (by a person).",
-                json!({"limit": {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100},
-                       "failure_category": {"type": "string", "enum": ["not_routed", "butler_failed", "called_off"]}}),
-                &[],
-                Meta { reads_untrusted: true, ..Meta::read() },
-            ),
+        Tool::built_in(
+            "list_replay_eligible_requests",
+            "Messages that came to nothing and can be tried again (`butlerd inbox retry`), the newest first, with why: \
+             not_routed (no butler was found in time), butler_failed, called_off (by a person).",
+            json!({"limit": {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100},
+                   "failure_category": {"type": "string", "enum": ["not_routed", "butler_failed", "called_off"]}}),
+            &[],
+            Meta { reads_untrusted: true, ..Meta::read() },
             handler(list),
         ),
-        Tool::new(
-            &define(
-                "get_dead_letter_stats",
-                "How many messages came to nothing, by why, by channel and by butler, and since when the oldest waits.",
-                json!({"since": {"type": "string", "minLength": 1, "maxLength": 64,
-                                 "description": "Only those that ended since: 2026-11-24T09:00, or with an offset"}}),
-                &[],
-                Meta::read(),
-            ),
+        Tool::built_in(
+            "get_dead_letter_stats",
+            "How many messages came to nothing, by why, by channel and by butler, and since when the oldest waits.",
+            json!({"since": {"type": "string", "minLength": 1, "maxLength": 64,
+                             "description": "Only those that ended since: 2026-11-24T09:00, or with an offset"}}),
+            &[],
+            Meta::read(),
             handler(stats),
         ),
-        Tool::new(
-            &define(
-                "list_refused_senders",
-                "Strangers whose messages were refused because they had sent as many as [buffer] stranger_per_hour and \
-                 stranger_per_day allow: who, on which day, how many, and by which limit. The newest first.",
-                json!({"limit": {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100}}),
-                &[],
-                Meta { reads_untrusted: true, ..Meta::read() },
-            ),
+        Tool::built_in(
+            "list_refused_senders",
+            "Strangers whose messages were refused because they had sent as many as [buffer] stranger_per_hour and \
+             stranger_per_day allow: who, on which day, how many, and by which limit. The newest first.",
+            json!({"limit": {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100}}),
+            &[],
+            Meta { reads_untrusted: true, ..Meta::read() },
             handler(refused),
         ),
     ];

@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use serde_json::Value;
 
 use super::call::{ToolCall, ToolError};
-use super::definition::Definition;
+use super::definition::{Definition, Meta};
 use super::egress::EgressTargetFn;
 
 /// What runs a call. [`handler`] makes one of an async function.
@@ -58,6 +58,18 @@ pub struct Tool {
 impl Tool {
     pub fn new(def: &Arc<Definition>, handler: Handler) -> Self {
         Self { def: def.clone(), handler, egress_target: None }
+    }
+
+    /// One whose schema stands in the source, from the properties of its arguments as [`Definition::built_in`] takes them.
+    pub fn built_in(
+        name: &str,
+        description: &str,
+        properties: Value,
+        required: &[&str],
+        meta: Meta,
+        handler: Handler,
+    ) -> Self {
+        Self::new(&Definition::built_in(name, description, properties, required, meta), handler)
     }
 
     /// The same tool with somebody who can tell where a call goes.

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{channel, define, shows, text};
+use super::{channel, shows, text};
 use crate::delivery::{Delivery, Intent};
 use crate::handle::Outbox;
 use crate::sql::tools as sql;
@@ -15,38 +15,32 @@ pub(super) fn tools(outbox: &Outbox) -> Vec<Tool> {
     let named = || text(31, "Only this channel: chat, email, telegram, …");
     let (depth, limits, circuits) = (outbox.clone(), outbox.clone(), outbox.clone());
     vec![
-        Tool::new(
-            &define(
-                "messenger_queue_depth",
-                "What has not left yet, for each channel: how much is pending, deferred, waiting for the channel \
-                 itself and being sent, since when the oldest waits and when the next is due.",
-                json!({"channel": named()}),
-                &[],
-                shows(),
-            ),
+        Tool::built_in(
+            "messenger_queue_depth",
+            "What has not left yet, for each channel: how much is pending, deferred, waiting for the channel \
+             itself and being sent, since when the oldest waits and when the next is due.",
+            json!({"channel": named()}),
+            &[],
+            shows(),
             handler(move |call| queue(call, depth.clone())),
         ),
-        Tool::new(
-            &define(
-                "messenger_rate_limit_status",
-                "For each recipient on a channel with something waiting or tried within the last minute: the tries of that \
-                 minute, the limit where the channel has one, and until when the other side or the limit puts it off.",
-                json!({"channel": named(), "identity_scope": text(500, "Only this recipient, as messenger_delivery_search shows it")}),
-                &[],
-                shows(),
-            ),
+        Tool::built_in(
+            "messenger_rate_limit_status",
+            "For each recipient on a channel with something waiting or tried within the last minute: the tries of that \
+             minute, the limit where the channel has one, and until when the other side or the limit puts it off.",
+            json!({"channel": named(), "identity_scope": text(500, "Only this recipient, as messenger_delivery_search shows it")}),
+            &[],
+            shows(),
             handler(move |call| rates(call, limits.clone())),
         ),
-        Tool::new(
-            &define(
-                "messenger_circuit_status",
-                "Whether each channel works: whether it is connected, when something was last sent, how the last try that \
-                 failed ended, how many failed in a row, and until when what waits is put off. No channel is ever closed \
-                 by itself: a delivery is tried again by its own times.",
-                json!({"channel": named()}),
-                &[],
-                shows(),
-            ),
+        Tool::built_in(
+            "messenger_circuit_status",
+            "Whether each channel works: whether it is connected, when something was last sent, how the last try that \
+             failed ended, how many failed in a row, and until when what waits is put off. No channel is ever closed \
+             by itself: a delivery is tried again by its own times.",
+            json!({"channel": named()}),
+            &[],
+            shows(),
             handler(move |call| states(call, circuits.clone())),
         ),
     ]

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{channel, define, id, id_of, limit, offset, operators, page, shows, since, text};
+use super::{channel, id, id_of, limit, offset, operators, page, shows, since, text};
 use crate::handle::Outbox;
 use crate::sql::tools::{self as sql, Wanted};
 use crate::views::DeliveryError;
@@ -13,52 +13,44 @@ pub(super) fn tools(outbox: &Outbox) -> Vec<Tool> {
     let dead = id_of("Id of the delivery, from messenger_dead_letter_list");
     let (listing, replaying, discarding) = (outbox.clone(), outbox.clone(), outbox.clone());
     vec![
-        Tool::new(
-            &define(
-                "messenger_dead_letter_list",
-                "Deliveries that came to a bad end and wait for a person, the newest first. error_class: refused (the \
-                 other side won't take it), exhausted (tried too often), expired (could not leave for a day), no_answer \
-                 and lost (nobody knows whether it arrived).",
-                json!({"channel": text(31, "chat, email, telegram, …"), "origin_butler": text(31, "The butler that wanted it said"),
-                       "error_class": {"type": "string", "enum": ["refused", "exhausted", "expired", "no_answer", "lost"]},
-                       "since": since(), "limit": limit(), "offset": offset(),
-                       "include_discarded": {"type": "boolean", "default": false,
-                                             "description": "Also those that a person has put aside"}}),
-                &[],
-                shows(),
-            ),
+        Tool::built_in(
+            "messenger_dead_letter_list",
+            "Deliveries that came to a bad end and wait for a person, the newest first. error_class: refused (the \
+             other side won't take it), exhausted (tried too often), expired (could not leave for a day), no_answer \
+             and lost (nobody knows whether it arrived).",
+            json!({"channel": text(31, "chat, email, telegram, …"), "origin_butler": text(31, "The butler that wanted it said"),
+                   "error_class": {"type": "string", "enum": ["refused", "exhausted", "expired", "no_answer", "lost"]},
+                   "since": since(), "limit": limit(), "offset": offset(),
+                   "include_discarded": {"type": "boolean", "default": false,
+                                         "description": "Also those that a person has put aside"}}),
+            &[],
+            shows(),
             handler(move |call| list(call, listing.clone())),
         ),
-        Tool::new(
-            &define(
-                "messenger_dead_letter_inspect",
-                "One bad end with all that is on record: the whole text, the tries, and what can be done about it.",
-                json!({"dead_letter_id": dead}),
-                &["dead_letter_id"],
-                shows(),
-            ),
+        Tool::built_in(
+            "messenger_dead_letter_inspect",
+            "One bad end with all that is on record: the whole text, the tries, and what can be done about it.",
+            json!({"dead_letter_id": dead}),
+            &["dead_letter_id"],
+            shows(),
             handler(inspect),
         ),
-        Tool::new(
-            &define(
-                "messenger_dead_letter_replay",
-                "For people: send one once more that surely did not arrive. Its tries begin anew. One of which it is not \
-                 known whether it arrived is resolved first (`butlerd deliveries`).",
-                json!({"dead_letter_id": dead}),
-                &["dead_letter_id"],
-                operators(),
-            ),
+        Tool::built_in(
+            "messenger_dead_letter_replay",
+            "For people: send one once more that surely did not arrive. Its tries begin anew. One of which it is not \
+             known whether it arrived is resolved first (`butlerd deliveries`).",
+            json!({"dead_letter_id": dead}),
+            &["dead_letter_id"],
+            operators(),
             handler(move |call| replay(call, replaying.clone())),
         ),
-        Tool::new(
-            &define(
-                "messenger_dead_letter_discard",
-                "For people: put one aside, with the reason. It stays on record (include_discarded), and can still be \
-                 replayed.",
-                json!({"dead_letter_id": dead, "reason": text(1000, "Why nothing more is to be done about it")}),
-                &["dead_letter_id", "reason"],
-                operators(),
-            ),
+        Tool::built_in(
+            "messenger_dead_letter_discard",
+            "For people: put one aside, with the reason. It stays on record (include_discarded), and can still be \
+             replayed.",
+            json!({"dead_letter_id": dead, "reason": text(1000, "Why nothing more is to be done about it")}),
+            &["dead_letter_id", "reason"],
+            operators(),
             handler(move |call| discard(call, discarding.clone())),
         ),
     ]

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{channel, define, id, id_of, limit, offset, page, shows, since, text};
+use super::{channel, id, id_of, limit, offset, page, shows, since, text};
 use crate::handle::Outbox;
 use crate::sql::tools::{self as sql, Wanted};
 use tools::{Tool, ToolCall, ToolError, handler};
@@ -12,65 +12,55 @@ pub(super) fn tools(outbox: &Outbox) -> Vec<Tool> {
     let butler = text(31, "The butler that wanted it said");
     let (searching, counting) = (outbox.clone(), outbox.clone());
     vec![
-        Tool::new(
-            &define(
-                "messenger_delivery_status",
-                "How one delivery stands: its state (pending, deferred, waiting, sending, sent, unknown, failed, dead), why, when it \
-                 is due and what the other side's receipt says. `unknown` means that it left and nobody knows whether \
-                 it arrived.",
-                delivery.clone(),
-                &["delivery_id"],
-                shows(),
-            ),
+        Tool::built_in(
+            "messenger_delivery_status",
+            "How one delivery stands: its state (pending, deferred, waiting, sending, sent, unknown, failed, dead), why, when it \
+             is due and what the other side's receipt says. `unknown` means that it left and nobody knows whether \
+             it arrived.",
+            delivery.clone(),
+            &["delivery_id"],
+            shows(),
             handler(status),
         ),
-        Tool::new(
-            &define(
-                "messenger_delivery_search",
-                "Deliveries of all butlers, the newest first, by who wanted them, channel, intent, state and time.",
-                json!({"origin_butler": butler, "channel": text(31, "chat, email, telegram, …"),
-                       "intent": {"type": "string", "enum": ["send", "reply", "react"]},
-                       "status": {"type": "string", "enum": ["pending", "deferred", "waiting", "sending", "sent", "unknown", "failed",
-                                                             "dead"]},
-                       "since": since(), "until": text(64, "Before this time"), "limit": limit(), "offset": offset()}),
-                &[],
-                shows(),
-            ),
+        Tool::built_in(
+            "messenger_delivery_search",
+            "Deliveries of all butlers, the newest first, by who wanted them, channel, intent, state and time.",
+            json!({"origin_butler": butler, "channel": text(31, "chat, email, telegram, …"),
+                   "intent": {"type": "string", "enum": ["send", "reply", "react"]},
+                   "status": {"type": "string", "enum": ["pending", "deferred", "waiting", "sending", "sent", "unknown", "failed",
+                                                         "dead"]},
+                   "since": since(), "until": text(64, "Before this time"), "limit": limit(), "offset": offset()}),
+            &[],
+            shows(),
             handler(move |call| search(call, searching.clone())),
         ),
-        Tool::new(
-            &define(
-                "messenger_delivery_attempts",
-                "The tries of one delivery in their order, each with its end: sent, not_sent, refused, unknown, or lost \
-                 (nobody was there to see it). None yet is an empty list.",
-                delivery,
-                &["delivery_id"],
-                shows(),
-            ),
+        Tool::built_in(
+            "messenger_delivery_attempts",
+            "The tries of one delivery in their order, each with its end: sent, not_sent, refused, unknown, or lost \
+             (nobody was there to see it). None yet is an empty list.",
+            delivery,
+            &["delivery_id"],
+            shows(),
             handler(attempts),
         ),
-        Tool::new(
-            &define(
-                "messenger_delivery_trace",
-                "Everything that was to leave for one request, by any butler, with each try: what was wanted, tried, and \
-                 what came of it.",
-                json!({"request_id": id_of("Id of the request, as a session or a delivery carries it")}),
-                &["request_id"],
-                shows(),
-            ),
+        Tool::built_in(
+            "messenger_delivery_trace",
+            "Everything that was to leave for one request, by any butler, with each try: what was wanted, tried, and \
+             what came of it.",
+            json!({"request_id": id_of("Id of the request, as a session or a delivery carries it")}),
+            &["request_id"],
+            shows(),
             handler(trace),
         ),
-        Tool::new(
-            &define(
-                "messenger_delivery_stats",
-                "How many deliveries came to which state, with their tries and the seconds from wanted to sent, for each \
-                 channel, butler, intent, state or day.",
-                json!({"since": since(), "until": text(64, "Before this time"),
-                       "group_by": {"type": "string", "enum": ["channel", "origin_butler", "intent", "status", "day"],
-                                    "default": "channel"}}),
-                &[],
-                shows(),
-            ),
+        Tool::built_in(
+            "messenger_delivery_stats",
+            "How many deliveries came to which state, with their tries and the seconds from wanted to sent, for each \
+             channel, butler, intent, state or day.",
+            json!({"since": since(), "until": text(64, "Before this time"),
+                   "group_by": {"type": "string", "enum": ["channel", "origin_butler", "intent", "status", "day"],
+                                "default": "channel"}}),
+            &[],
+            shows(),
             handler(move |call| stats(call, counting.clone())),
         ),
     ]

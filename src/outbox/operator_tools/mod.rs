@@ -7,14 +7,12 @@ mod dead;
 mod deliveries;
 mod requests;
 
-use std::sync::Arc;
-
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::handle::Outbox;
 use crate::sql::tools::used_channels;
-use tools::{Definition, Effect, Meta, Tool, ToolCall, ToolError};
+use tools::{Effect, Meta, Tool, ToolCall, ToolError};
 
 /// The tools, for the messenger alone.
 pub fn messenger_tools(outbox: &Outbox) -> Vec<Tool> {
@@ -23,10 +21,6 @@ pub fn messenger_tools(outbox: &Outbox) -> Vec<Tool> {
     tools.extend(requests::tools(outbox));
     tools.extend(channels::tools(outbox));
     tools
-}
-
-fn define(name: &str, description: &str, properties: Value, required: &[&str], meta: Meta) -> Arc<Definition> {
-    Definition::built_in(name, description, properties, required, meta)
 }
 
 /// Metadata of what shows others' words.

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{define, shows};
+use super::shows;
 use crate::handle::Outbox;
 use crate::household::CHAT;
 use crate::tool::deferred_until;
@@ -23,26 +23,22 @@ pub(super) fn tools(outbox: &Outbox) -> Vec<Tool> {
                         emoji, priority}, and for reply and react the request_context that is answered"}});
     let (checking, trying) = (outbox.clone(), outbox.clone());
     vec![
-        Tool::new(
-            &define(
-                "messenger_validate_notify",
-                "Whether a notify.v1 request is sound, with every mistake in it. Nobody is looked up and nothing is sent; \
-                 messenger_dry_run says where it would go.",
-                request.clone(),
-                &["notify_request"],
-                shows(),
-            ),
+        Tool::built_in(
+            "messenger_validate_notify",
+            "Whether a notify.v1 request is sound, with every mistake in it. Nobody is looked up and nothing is sent; \
+             messenger_dry_run says where it would go.",
+            request.clone(),
+            &["notify_request"],
+            shows(),
             handler(move |call| validate(call, checking.clone())),
         ),
-        Tool::new(
-            &define(
-                "messenger_dry_run",
-                "What would become of a notify.v1 request now: over which channel, to whom, whether that leaves the \
-                 household, and whether it waits for the end of the quiet hours. Nothing is sent and nothing is kept.",
-                request,
-                &["notify_request"],
-                shows(),
-            ),
+        Tool::built_in(
+            "messenger_dry_run",
+            "What would become of a notify.v1 request now: over which channel, to whom, whether that leaves the \
+             household, and whether it waits for the end of the quiet hours. Nothing is sent and nothing is kept.",
+            request,
+            &["notify_request"],
+            shows(),
             handler(move |call| dry_run(call, trying.clone())),
         ),
     ]
