@@ -210,10 +210,7 @@ pub(super) enum Leave {
 impl Connection {
     /// Returns when the connection has to go.
     pub async fn leave(&self) -> Leave {
-        tokio::select! {
-            () = self.leaves.cancelled() => {}
-            () = self.overdue() => {}
-        }
+        self.leaves.run_until_cancelled(self.overdue()).await;
         if self.flags.proven.load(Ordering::Relaxed) { Leave::AfterAnswer } else { Leave::Now }
     }
 

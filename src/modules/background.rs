@@ -241,9 +241,8 @@ impl Keeping {
             if begun.elapsed() >= WELL_AFTER {
                 backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
             }
-            tokio::select! {
-                () = tokio::time::sleep(backoff.next_delay()) => {}
-                () = self.stop.cancelled() => return self.show(TaskState::Stopped),
+            if self.stop.run_until_cancelled(tokio::time::sleep(backoff.next_delay())).await.is_none() {
+                return self.show(TaskState::Stopped);
             }
             self.show(TaskState::Running);
         }

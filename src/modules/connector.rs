@@ -315,9 +315,8 @@ impl<S: Source> Connector<S> {
                 return None;
             }
             self.show("degraded", Some("strangers have sent more than is worked off"), began).await;
-            tokio::select! {
-                () = stop.cancelled() => return Some(Ended::Stopped),
-                () = sleep(NO_ROOM_PAUSE) => {}
+            if stop.run_until_cancelled(sleep(NO_ROOM_PAUSE)).await.is_none() {
+                return Some(Ended::Stopped);
             }
             for (message, _) in std::mem::take(&mut aside) {
                 match self.hand_in(&message, began, stop).await {
@@ -366,9 +365,8 @@ impl<S: Source> Connector<S> {
                     let pause = backoff.next_delay();
                     tracing::debug!(connector = self.source.kind(), why = %why, "a message waits at its channel");
                     self.show("degraded", Some(&why.to_string()), began).await;
-                    tokio::select! {
-                        () = stop.cancelled() => return Handed::Ended(Ended::Stopped),
-                        () = sleep(pause) => {}
+                    if stop.run_until_cancelled(sleep(pause)).await.is_none() {
+                        return Handed::Ended(Ended::Stopped);
                     }
                     if let Some(ended) = self.renew().await {
                         return Handed::Ended(ended);
@@ -412,10 +410,7 @@ impl<S: Source> Connector<S> {
         if stays || matches!(fault, SourceError::Owner(_)) {
             self.tell_owner(&why).await;
         }
-        tokio::select! {
-            () = stop.cancelled() => {}
-            () = sleep(pause) => {}
-        }
+        stop.run_until_cancelled(sleep(pause)).await;
     }
 
     /// Once a day for each reason.
@@ -483,10 +478,7 @@ impl<S: Source + 'static> Background for Connector<S> {
                 Ended::Stopped => {}
                 Ended::Lost => {
                     self.note(None);
-                    tokio::select! {
-                        () = stop.cancelled() => {}
-                        () = sleep(STANDBY) => {}
-                    }
+                    stop.run_until_cancelled(sleep(STANDBY)).await;
                 }
                 Ended::Fault(fault) => {
                     faults += 1;

@@ -89,14 +89,9 @@ impl Background for LocalSocket {
         tracing::info!(socket = %self.path.display(), "programs of this machine's users may ask for {}", self.what);
         let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
         loop {
-            let place = tokio::select! {
-                () = stop.cancelled() => break,
-                place = places.clone().acquire_owned() => place.map_err(|e| TaskError(e.to_string()))?,
-            };
-            let accepted = tokio::select! {
-                () = stop.cancelled() => break,
-                accepted = listener.accept() => accepted,
-            };
+            let Some(place) = stop.run_until_cancelled(places.clone().acquire_owned()).await else { break };
+            let place = place.map_err(|e| TaskError(e.to_string()))?;
+            let Some(accepted) = stop.run_until_cancelled(listener.accept()).await else { break };
             let Ok((stream, _)) = accepted.inspect_err(|e| tracing::warn!(error = %e, "a connection was not accepted"))
             else {
                 // Out of descriptors: others must end first.

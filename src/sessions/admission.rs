@@ -290,11 +290,8 @@ impl Place {
             Seat::Ready(slot) => return Ok(slot),
             Seat::Queue(queued, called) => (queued, called),
         };
-        let stopping = || TriggerError::Stopping(self.admission.butler.to_string());
-        tokio::select! {
-            () = self.admission.stop.cancelled() => Err(stopping()),
-            slot = called => slot.map_err(|_| stopping()),
-        }
+        let slot = self.admission.stop.run_until_cancelled(called).await.and_then(Result::ok);
+        slot.ok_or_else(|| TriggerError::Stopping(self.admission.butler.to_string()))
     }
 }
 

@@ -229,9 +229,8 @@ impl Entry {
                 self.stop.cancelled().await;
                 break;
             }
-            tokio::select! {
-                () = self.stop.cancelled() => break,
-                () = tokio::time::sleep(backoff.next_delay()) => {}
+            if self.stop.run_until_cancelled(tokio::time::sleep(backoff.next_delay())).await.is_none() {
+                break;
             }
             self.services.metrics.butler_restarted(&self.name);
             self.change(|n| n.restarts += 1);
@@ -245,10 +244,7 @@ impl Entry {
     /// Boots the butler when it is its turn, and serves it to its end.
     async fn once(&self, config: &Arc<ButlerConfig>, booted: &CancellationToken) -> Result<(), BootError> {
         self.change(|n| n.state = ButlerState::Booting);
-        let turn = tokio::select! {
-            () = self.stop.cancelled() => return Ok(()),
-            turn = self.services.boots.acquire() => turn,
-        };
+        let Some(turn) = self.stop.run_until_cancelled(self.services.boots.acquire()).await else { return Ok(()) };
         let (group, stop) = (Group::default(), self.stop.child_token());
         let running = group.around(boot(&self.services, config, stop.clone())).await?;
         drop(turn);
@@ -274,10 +270,7 @@ impl Entry {
             n.failed_phase = Some(failure.phase.to_owned());
             n.error = Some(failure.error.clone());
         });
-        tokio::select! {
-            () = self.stop.cancelled() => {}
-            () = machine.up() => {}
-        }
+        self.stop.run_until_cancelled(machine.up()).await;
         true
     }
 

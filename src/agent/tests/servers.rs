@@ -217,10 +217,7 @@ where
     let handle = Arc::new(handle);
     task::spawn(Kind::Actor, "test server", async move {
         loop {
-            let accepted = tokio::select! {
-                () = stop.cancelled() => return,
-                accepted = listener.accept() => accepted,
-            };
+            let Some(accepted) = stop.run_until_cancelled(listener.accept()).await else { return };
             let (stream, _) = accepted.unwrap();
             stream.set_nodelay(true).unwrap();
             let (handle, stop) = (handle.clone(), stop.clone());
@@ -230,10 +227,7 @@ where
                     async move { Ok::<_, Infallible>(response.await) }
                 });
                 let builder = hyper::server::conn::http1::Builder::new();
-                tokio::select! {
-                    () = stop.cancelled() => {}
-                    _ = builder.serve_connection(TokioIo::new(stream), service) => {}
-                }
+                stop.run_until_cancelled(builder.serve_connection(TokioIo::new(stream), service)).await;
             });
         }
     });

@@ -40,10 +40,7 @@ pub fn listen(inbox: &Inbox, outbox: &Outbox, stop: CancellationToken) {
     let (mut heard, outbox) = (inbox.live(), outbox.clone());
     let listening = async move {
         loop {
-            let live = tokio::select! {
-                () = stop.cancelled() => return,
-                live = heard.recv() => live,
-            };
+            let Some(live) = stop.run_until_cancelled(heard.recv()).await else { return };
             match live {
                 Ok(live) if matches!(live.kind, LiveKind::Replied) && outbox.carries_answers() => outbox.wake(),
                 Ok(_) => {}

@@ -75,9 +75,8 @@ impl From<StoreError> for Trouble {
 impl Conductor for Council {
     async fn conduct(&self, session: Conducted) -> Result<String, Failure> {
         let stopped = || Failure::new(ErrorClass::Cancelled, "the session was ended before the council had answered");
-        let _place = tokio::select! {
-            place = self.places.acquire() => place.map_err(|_| stopped())?,
-            () = session.stop.cancelled() => return Err(stopped()),
+        let Some(Ok(_place)) = session.stop.run_until_cancelled(self.places.acquire()).await else {
+            return Err(stopped());
         };
         // Boxed, as each part of it: a thread's stack would not hold all of them.
         match Box::pin(self.work(&session)).await {

@@ -325,10 +325,7 @@ impl<H: Handler> Inner<H> {
         self.pass("tried");
         if let (Verdict::Later { after, .. } | Verdict::Wait { after, .. }, None) = (&verdict, table.retry) {
             // Its table has no time to come again: it waits in these hands.
-            tokio::select! {
-                () = self.stop.cancelled() => {}
-                () = tokio::time::sleep(*after) => {}
-            }
+            self.stop.run_until_cancelled(tokio::time::sleep(*after)).await;
         }
         let left = settle(H::NAME, claim.row, || self.conclude(claimed, &verdict, panicked.as_deref())).await;
         let left = left.unwrap_or(Left::Unwritten);

@@ -99,10 +99,7 @@ struct Shared {
 
 async fn accept(listener: TcpListener, shared: Arc<Shared>, stop: CancellationToken) {
     loop {
-        let accepted = tokio::select! {
-            () = stop.cancelled() => return,
-            accepted = listener.accept() => accepted,
-        };
+        let Some(accepted) = stop.run_until_cancelled(listener.accept()).await else { return };
         match accepted {
             Ok((stream, _)) => {
                 task::spawn(Kind::Request, "scripted model", serve(stream, shared.clone(), stop.clone()));
@@ -124,11 +121,8 @@ async fn serve(stream: TcpStream, shared: Arc<Shared>, stop: CancellationToken) 
         async move { Ok::<_, Infallible>(answer(request, &shared).await) }
     });
     let connection = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service);
-    tokio::select! {
-        () = stop.cancelled() => {}
-        // A client that goes away and an answer that is cut on purpose both end here.
-        _ = connection => {}
-    }
+    // A client that goes away and an answer that is cut on purpose both end here.
+    stop.run_until_cancelled(connection).await;
 }
 
 async fn answer(request: Request<Incoming>, shared: &Shared) -> Response<Body> {
