@@ -1,17 +1,15 @@
 //! What people do with messages by their tools: giving them to another butler, calling them off, saying that they are
 //! done, trying again what came to nothing. The same as `butlerd inbox` does. Every session may look.
 
-use std::sync::Arc;
-
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::define::{define, operators};
+use super::define::operators;
 use super::handle::Inbox;
 use super::operator::{Operator, OperatorActionError, Reopened, Requests, Stop};
 use super::sql::{dead, limits};
 use base::task;
-use tools::{Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
+use tools::{Effect, Meta, Tool, ToolCall, ToolError, handler};
 
 /// What is done with a message.
 #[derive(Clone, Copy)]
@@ -53,14 +51,16 @@ pub(super) fn tools(inbox: &Inbox) -> Vec<Tool> {
             handler(refused),
         ),
     ];
-    for (definition, action) in operator_actions() {
-        let requests = inbox.requests();
-        tools.push(Tool::new(&definition, handler(move |call| done(call, requests.clone(), action))));
-    }
+    tools.extend(operator_actions(inbox));
     tools
 }
 
-fn operator_actions() -> [(Arc<Definition>, OperatorAction); 5] {
+fn operator_actions(inbox: &Inbox) -> [Tool; 5] {
+    let action = |name: &str, description: &str, properties: Value, required: &[&str], action: OperatorAction| {
+        let requests = inbox.requests();
+        let work = handler(move |call| done(call, requests.clone(), action));
+        Tool::built_in(name, description, properties, required, operators(Effect::Once), work)
+    };
     let text =
         |most: u32, what: &str| json!({"type": "string", "minLength": 1, "maxLength": most, "description": what});
     let with = |of: &[(&str, Value)]| {
@@ -77,56 +77,41 @@ fn operator_actions() -> [(Arc<Definition>, OperatorAction); 5] {
                       "description": "Id of the message that came to nothing (list_replay_eligible_requests)"});
     let named = ["request_id", "operator_identity", "reason"];
     [
-        (
-            define(
-                "manual_reroute_request",
-                "For people: give a message, as a whole, to another butler. What its butlers have not begun is taken back; \
-                 what was done for it stands, and is named.",
-                with(&[("request_id", request.clone()), ("new_target_butler", text(31, "Who gets it now"))]),
-                &["request_id", "new_target_butler", "operator_identity", "reason"],
-                operators(Effect::Once),
-            ),
+        action(
+            "manual_reroute_request",
+            "For people: give a message, as a whole, to another butler. What its butlers have not begun is taken back; \
+             what was done for it stands, and is named.",
+            with(&[("request_id", request.clone()), ("new_target_butler", text(31, "Who gets it now"))]),
+            &["request_id", "new_target_butler", "operator_identity", "reason"],
             OperatorAction::Reroute,
         ),
-        (
-            define(
-                "cancel_request",
-                "For people: call off a message of which nothing has begun. It can be tried again later.",
-                with(&[("request_id", request.clone())]),
-                &named,
-                operators(Effect::Once),
-            ),
+        action(
+            "cancel_request",
+            "For people: call off a message of which nothing has begun. It can be tried again later.",
+            with(&[("request_id", request.clone())]),
+            &named,
             OperatorAction::Stop(Stop::Cancel),
         ),
-        (
-            define(
-                "abort_request",
-                "For people: end a message that is under way. What its butlers have not begun is taken back; a session that \
-                 works on it is ended first (`butlerd sessions cancel`). It can be tried again later.",
-                with(&[("request_id", request.clone())]),
-                &named,
-                operators(Effect::Once),
-            ),
+        action(
+            "abort_request",
+            "For people: end a message that is under way. What its butlers have not begun is taken back; a session that \
+             works on it is ended first (`butlerd sessions cancel`). It can be tried again later.",
+            with(&[("request_id", request.clone())]),
+            &named,
             OperatorAction::Stop(Stop::Abort),
         ),
-        (
-            define(
-                "force_complete_request",
-                "For people: say that a message is done, because it was seen to elsewhere.",
-                with(&[("request_id", request), ("completion_summary", text(4000, "How it was done"))]),
-                &["request_id", "operator_identity", "reason", "completion_summary"],
-                operators(Effect::Once),
-            ),
+        action(
+            "force_complete_request",
+            "For people: say that a message is done, because it was seen to elsewhere.",
+            with(&[("request_id", request), ("completion_summary", text(4000, "How it was done"))]),
+            &["request_id", "operator_identity", "reason", "completion_summary"],
             OperatorAction::Complete,
         ),
-        (
-            define(
-                "replay_dead_letter_request",
-                "For people: try a message that came to nothing again, from the beginning or from the parts that failed.",
-                with(&[("dead_letter_id", dead)]),
-                &["dead_letter_id", "operator_identity", "reason"],
-                operators(Effect::Once),
-            ),
+        action(
+            "replay_dead_letter_request",
+            "For people: try a message that came to nothing again, from the beginning or from the parts that failed.",
+            with(&[("dead_letter_id", dead)]),
+            &["dead_letter_id", "operator_identity", "reason"],
             OperatorAction::Replay,
         ),
     ]
