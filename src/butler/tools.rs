@@ -1,6 +1,6 @@
 //! Tools about the butler itself: `status`, `trigger`, `tick`, `module.states`, `module.set_enabled`.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock};
 
 use serde_json::{Value, json};
 
@@ -14,8 +14,7 @@ use tools::{Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
 
 /// The tools about `core`'s butler, and the one by which it asks the household's council.
 pub(super) fn self_tools(core: &Arc<Core>, schedules: &Scheduler) -> Vec<Tool> {
-    static DEFS: OnceLock<Vec<Arc<Definition>>> = OnceLock::new();
-    let defs = DEFS.get_or_init(definitions);
+    static DEFS: LazyLock<Vec<Arc<Definition>>> = LazyLock::new(definitions);
     macro_rules! on_core {
         ($f:ident) => {{
             let core = core.clone();
@@ -30,7 +29,7 @@ pub(super) fn self_tools(core: &Arc<Core>, schedules: &Scheduler) -> Vec<Tool> {
         on_core!(module_states),
         on_core!(module_set_enabled),
     ];
-    let of_itself = defs.iter().zip(handlers).map(|(d, h)| Tool::new(d, h));
+    let of_itself = DEFS.iter().zip(handlers).map(|(d, h)| Tool::new(d, h));
     let services = &core.services;
     of_itself.chain(council_tool(&services.inbox, &services.roster_dir, core.config.name.as_str())).collect()
 }

@@ -1,6 +1,6 @@
 //! A butler's own events in its calendar: schedules that calendars show. There is no second scheduler behind them.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use jiff::civil::{DateTime, Time};
@@ -38,8 +38,7 @@ pub const CALENDAR_EVENT_TOOLS: [&str; 4] = [
 
 /// `calendar_create|update|delete|toggle_butler_event`, for butlers that have a calendar.
 pub fn calendar_event_tools(schedules: &Scheduler) -> Vec<Tool> {
-    static DEFS: OnceLock<Vec<Arc<Definition>>> = OnceLock::new();
-    let defs = DEFS.get_or_init(definitions);
+    static DEFS: LazyLock<Vec<Arc<Definition>>> = LazyLock::new(definitions);
     macro_rules! with {
         ($f:ident) => {{
             let schedules = schedules.clone();
@@ -47,7 +46,7 @@ pub fn calendar_event_tools(schedules: &Scheduler) -> Vec<Tool> {
         }};
     }
     let handlers = [with!(create), with!(update), with!(delete), with!(update)];
-    defs.iter().zip(handlers).map(|(d, h)| Tool::new(d, h)).collect()
+    DEFS.iter().zip(handlers).map(|(d, h)| Tool::new(d, h)).collect()
 }
 
 fn definitions() -> Vec<Arc<Definition>> {

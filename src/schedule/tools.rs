@@ -1,6 +1,6 @@
 //! `schedule_list|create|update|delete|trigger|done` and `schedule_costs`.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock};
 
 use jiff::Timestamp;
 use jiff::civil::Date;
@@ -17,8 +17,7 @@ use tools::{Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
 
 /// The schedule tools of one butler.
 pub fn schedule_tools(schedules: &Scheduler) -> Vec<Tool> {
-    static DEFS: OnceLock<Vec<Arc<Definition>>> = OnceLock::new();
-    let defs = DEFS.get_or_init(definitions);
+    static DEFS: LazyLock<Vec<Arc<Definition>>> = LazyLock::new(definitions);
     macro_rules! with {
         ($f:ident) => {{
             let schedules = schedules.clone();
@@ -27,7 +26,7 @@ pub fn schedule_tools(schedules: &Scheduler) -> Vec<Tool> {
     }
     let handlers =
         [handler(list), with!(create), with!(update), with!(delete), with!(trigger), with!(costs), handler(done)];
-    defs.iter().zip(handlers).map(|(d, h)| Tool::new(d, h)).collect()
+    DEFS.iter().zip(handlers).map(|(d, h)| Tool::new(d, h)).collect()
 }
 
 fn fields() -> Map<String, Value> {

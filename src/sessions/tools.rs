@@ -1,6 +1,6 @@
 //! Tools over the session log: `sessions_list|get|summary|daily` and `top_sessions`.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock};
 
 use jiff::Timestamp;
 use rust_decimal::Decimal;
@@ -15,8 +15,7 @@ use tools::{Definition, Meta, Tool, ToolCall, ToolError, handler};
 
 /// The tools over one butler's sessions.
 pub fn session_tools() -> Vec<Tool> {
-    static DEFS: OnceLock<Vec<Arc<Definition>>> = OnceLock::new();
-    let defs = DEFS.get_or_init(definitions);
+    static DEFS: LazyLock<Vec<Arc<Definition>>> = LazyLock::new(definitions);
     let handlers = [
         handler(sessions_list),
         handler(sessions_get),
@@ -24,7 +23,7 @@ pub fn session_tools() -> Vec<Tool> {
         handler(sessions_daily),
         handler(top_sessions),
     ];
-    defs.iter().zip(handlers).map(|(d, h)| Tool::new(d, h)).collect()
+    DEFS.iter().zip(handlers).map(|(d, h)| Tool::new(d, h)).collect()
 }
 
 fn definitions() -> Vec<Arc<Definition>> {

@@ -1,6 +1,6 @@
 //! Tools over the data that every butler has: its key-value state and its attachments.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -23,11 +23,10 @@ const MAX_ATTACHMENT: i32 = 8 * 1024 * 1024;
 
 /// `state_*` and `get_attachment`.
 pub fn core_tools() -> Vec<Tool> {
-    static DEFS: OnceLock<Vec<Arc<Definition>>> = OnceLock::new();
-    let defs = DEFS.get_or_init(definitions);
+    static DEFS: LazyLock<Vec<Arc<Definition>>> = LazyLock::new(definitions);
     let handlers =
         [handler(state_get), handler(state_set), handler(state_delete), handler(state_list), handler(get_attachment)];
-    defs.iter().zip(handlers).map(|(d, h)| Tool::new(d, h)).collect()
+    DEFS.iter().zip(handlers).map(|(d, h)| Tool::new(d, h)).collect()
 }
 
 fn definitions() -> Vec<Arc<Definition>> {

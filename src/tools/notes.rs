@@ -1,6 +1,6 @@
 //! What a butler notes for its own sessions to come: the section "Notes to self" of its prompt.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock};
 
 use serde_json::{Value, json};
 
@@ -17,10 +17,9 @@ const MOST: i64 = 20;
 
 /// `note_to_self`, `note_drop`, `notes_list`.
 pub fn note_tools() -> Vec<Tool> {
-    static DEFS: OnceLock<Vec<Arc<Definition>>> = OnceLock::new();
-    let defs = DEFS.get_or_init(definitions);
+    static DEFS: LazyLock<Vec<Arc<Definition>>> = LazyLock::new(definitions);
     let handlers = [handler(note_to_self), handler(note_drop), handler(notes_list)];
-    defs.iter().zip(handlers).map(|(d, h)| Tool::new(d, h)).collect()
+    DEFS.iter().zip(handlers).map(|(d, h)| Tool::new(d, h)).collect()
 }
 
 fn definitions() -> Vec<Arc<Definition>> {

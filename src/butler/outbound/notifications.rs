@@ -1,6 +1,6 @@
 //! `notifications`: what a butler has sent lately, and what became of it.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock};
 
 use serde_json::{Value, json};
 
@@ -13,15 +13,14 @@ use tools::{Definition, Meta, Tool, ToolCall, ToolError, handler};
 const SHOWN: usize = 500;
 
 pub fn notifications_tool() -> Tool {
-    static DEFINITION: OnceLock<Arc<Definition>> = OnceLock::new();
-    let definition = DEFINITION.get_or_init(|| {
+    static DEFINITION: LazyLock<Arc<Definition>> = LazyLock::new(|| {
         let schema = json!({"type": "object", "additionalProperties": false, "properties": {
             "limit": {"type": "integer", "minimum": 1, "maximum": 100, "default": 20, "description": "How many"},
             "open_only": {"type": "boolean", "default": false, "description": "Only what is still to be delivered"}}});
         let description = "What you have sent, answered and scheduled lately, the newest first, and what became of it.";
         define("notifications", description, schema, Meta::read())
     });
-    Tool::new(definition, handler(list))
+    Tool::new(&DEFINITION, handler(list))
 }
 
 async fn list(call: ToolCall) -> Result<Value, ToolError> {

@@ -1,6 +1,6 @@
 //! `notify`: a butler's answer to whoever wrote, and its messages to the owner and to others.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock};
 
 use serde_json::{Value, json};
 
@@ -19,8 +19,7 @@ use tools::{
 
 /// The tool. To whom an answer goes, the session's request says, not its model.
 pub fn notify_tool(inbox: &Inbox, outbox: &Outbox) -> Tool {
-    static DEFINITION: OnceLock<Arc<Definition>> = OnceLock::new();
-    let definition = DEFINITION.get_or_init(|| {
+    static DEFINITION: LazyLock<Arc<Definition>> = LazyLock::new(|| {
         let schema = json!({"type": "object", "additionalProperties": false, "properties": {
             "intent": {"type": "string", "enum": ["send", "reply", "react"],
                        "description": "reply: to the person whose message you deal with (the default then); react: an \
@@ -55,7 +54,7 @@ pub fn notify_tool(inbox: &Inbox, outbox: &Outbox) -> Tool {
         })
     });
     let (inbox, outbox) = (inbox.clone(), outbox.clone());
-    Tool::new(definition, handler(move |call| notify(call, inbox.clone(), outbox.clone())))
+    Tool::new(&DEFINITION, handler(move |call| notify(call, inbox.clone(), outbox.clone())))
         .with_egress_target(egress_target)
 }
 

@@ -1,7 +1,7 @@
 //! `remind`: a message to the owner at its time, for which no session is started; or a session of the butler's own
 //! then.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock};
 
 use jiff::civil::DateTime;
 use jiff::{SignedDuration, Timestamp};
@@ -18,8 +18,7 @@ use tools::{Definition, Effect, EgressTargetFn, Meta, Tool, ToolCall, ToolError,
 const FURTHEST: SignedDuration = SignedDuration::from_hours(24 * 366 * 10);
 
 pub fn remind_tool(outbox: &Outbox, schedules: &Scheduler) -> Tool {
-    static DEFINITION: OnceLock<Arc<Definition>> = OnceLock::new();
-    let definition = DEFINITION.get_or_init(|| {
+    static DEFINITION: LazyLock<Arc<Definition>> = LazyLock::new(|| {
         let schema = json!({"type": "object", "additionalProperties": false, "properties": {
             "message": {"type": "string", "minLength": 1, "maxLength": 65536, "description": "What the owner is told then, as it stands"},
             "prompt": {"type": "string", "minLength": 1, "maxLength": 65536,
@@ -40,7 +39,7 @@ pub fn remind_tool(outbox: &Outbox, schedules: &Scheduler) -> Tool {
         Box::pin(async move { if call.text("prompt").is_some() { Ok(None) } else { telling(call).await } })
     });
     let (outbox, schedules) = (outbox.clone(), schedules.clone());
-    Tool::new(definition, handler(move |call| remind(call, outbox.clone(), schedules.clone())))
+    Tool::new(&DEFINITION, handler(move |call| remind(call, outbox.clone(), schedules.clone())))
         .with_egress_target(egress_target)
 }
 

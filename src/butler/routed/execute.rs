@@ -1,6 +1,6 @@
 //! `route.execute`: the one way in which work is handed to a butler, open to the house itself alone.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
 use serde_json::{Value, json};
@@ -12,8 +12,7 @@ use tools::{Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
 
 /// The tool; `wake` is told that something is there.
 pub fn route_execute(wake: Arc<Notify>) -> Tool {
-    static DEFINITION: OnceLock<Arc<Definition>> = OnceLock::new();
-    let definition = DEFINITION.get_or_init(|| {
+    static DEFINITION: LazyLock<Arc<Definition>> = LazyLock::new(|| {
         let schema = json!({"type": "object",
             "required": ["schema_version", "request_context", "input", "subrequest", "target", "kind"],
             "properties": {"schema_version": {"type": "string", "enum": [ROUTE_SCHEMA]},
@@ -23,7 +22,7 @@ pub fn route_execute(wake: Arc<Notify>) -> Tool {
         let description = "Take over a part of a message (route.v1). Accepted once it is stored.";
         Arc::new(Definition::new(ROUTE_EXECUTE, description, schema, meta).expect("a schema in the source is right"))
     });
-    Tool::new(definition, handler(move |call| execute(call, wake.clone())))
+    Tool::new(&DEFINITION, handler(move |call| execute(call, wake.clone())))
 }
 
 async fn execute(call: ToolCall, wake: Arc<Notify>) -> Result<Value, ToolError> {
