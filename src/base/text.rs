@@ -53,6 +53,23 @@ pub fn plain(text: &str, most: usize) -> String {
     text.chars().filter(|c| !hidden(*c)).take(most).collect::<String>().trim().to_owned()
 }
 
+/// An error with what caused it, in one line.
+pub fn with_source(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(source) => format!("{error}: {source}"),
+        None => error.to_string(),
+    }
+}
+
+/// A value that people meant as a text, such as an unquoted number. Null is an empty one.
+pub fn of_value(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
 /// An identity as it is compared: without regard to case, and an address without the name before it.
 pub fn plain_identity(identity: &str) -> String {
     let address = identity.rsplit_once('<').and_then(|(_, rest)| rest.strip_suffix('>')).unwrap_or(identity);

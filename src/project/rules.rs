@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::place::file;
+use base::text::of_value;
 
 /// Where the rules stand, below the top of the working tree.
 pub const FILE: &str = ".claude/rules.yaml";
@@ -166,20 +167,11 @@ fn write(loaded: &Loaded, edited: Option<String>, wanted: &Value) -> Result<(), 
 impl WrittenRule {
     fn read(self) -> Rule {
         let topics = match &self.topics {
-            Value::Array(topics) => topics.iter().map(plain).collect(),
-            other => plain(other).split(',').map(|topic| topic.trim().to_owned()).collect::<Vec<_>>(),
+            Value::Array(topics) => topics.iter().map(of_value).collect(),
+            other => of_value(other).split(',').map(|topic| topic.trim().to_owned()).collect::<Vec<_>>(),
         };
         let topics = topics.into_iter().filter(|topic| !topic.is_empty()).collect();
-        Rule { id: plain(&self.id), topics, content: plain(&self.content).trim().to_owned() }
-    }
-}
-
-/// A value that people meant as a text, such as an unquoted number.
-fn plain(value: &Value) -> String {
-    match value {
-        Value::Null => String::new(),
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
+        Rule { id: of_value(&self.id), topics, content: of_value(&self.content).trim().to_owned() }
     }
 }
 

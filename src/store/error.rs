@@ -3,6 +3,7 @@
 use std::error::Error as _;
 
 use base::Fault;
+use base::text::with_source;
 use tokio_postgres::error::SqlState;
 
 /// A failed step of the store, named by the step.
@@ -182,10 +183,7 @@ pub fn describe(e: &tokio_postgres::Error) -> String {
             }
             text
         }
-        None => match e.source() {
-            Some(source) => format!("{e}: {source}"),
-            None => e.to_string(),
-        },
+        None => with_source(e),
     }
 }
 

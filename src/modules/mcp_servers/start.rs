@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use base::{Secret, SessionId};
+use base::{Secret, SessionId, text};
 use config::{McpServer, SandboxMode, SpawnerConfig};
 use mcp::{ClientError, RemoteConnection, RemoteServer, SERVER_OUTPUT};
 use process::{ChildSpec, ProcessSupervisor, Sandbox, Stdin, program};
@@ -71,7 +71,7 @@ async fn run(
     let started = async {
         workspace.fill(&[]).map_err(|e| e.to_string())?;
         let spec = spec(id, config, secrets, children, &workspace)?;
-        let child = children.processes.spawn(spec).await.map_err(|e| sentence(&e))?;
+        let child = children.processes.spawn(spec).await.map_err(|e| text::with_source(&e))?;
         RemoteConnection::over(name, config.timeout.0, child).await.map_err(|e| e.to_string())
     };
     match started.await {
@@ -87,13 +87,6 @@ async fn run(
 pub(super) fn remove(workspace: Workspace) {
     if let Err(e) = workspace.remove() {
         tracing::warn!(error = %e, "the directory of an MCP server could not be removed");
-    }
-}
-
-fn sentence(e: &dyn std::error::Error) -> String {
-    match e.source() {
-        Some(source) => format!("{e}: {source}"),
-        None => e.to_string(),
     }
 }
 

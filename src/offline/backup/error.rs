@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::sealed::SealError;
 use access::credentials::MasterKeyError;
+use base::text::with_source;
 use store::cluster::ClusterError;
 use store::{MigrationError, StoreError, describe};
 
@@ -59,13 +60,6 @@ pub enum BackupError {
     },
     #[error("no random bytes: {0}")]
     Entropy(getrandom::Error),
-}
-
-fn with_source(e: &ClusterError) -> String {
-    match std::error::Error::source(e) {
-        Some(source) => format!("{e}: {source}"),
-        None => e.to_string(),
-    }
 }
 
 impl BackupError {

@@ -41,11 +41,7 @@ impl Input {
 
     /// An argument of the tool. Of one that is no text, its JSON.
     pub fn tool_text(&self, name: &str) -> String {
-        match &self.0["tool_input"][name] {
-            Value::Null => String::new(),
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
-        }
+        base::text::of_value(&self.0["tool_input"][name])
     }
 
     /// Whether the developer ended the tool himself.

@@ -247,11 +247,7 @@ async fn ask_version(
         output: OutputLimits { total: 64 << 10, ..OutputLimits::default() },
         ..ChildSpec::new(program, args, env)
     };
-    let explain = |e: &dyn std::error::Error| match e.source() {
-        Some(source) => format!("{e}: {source}"),
-        None => e.to_string(),
-    };
-    let mut child = processes.spawn(spec).await.map_err(|e| explain(&e))?;
+    let mut child = processes.spawn(spec).await.map_err(|e| text::with_source(&e))?;
     let mut first = None;
     if let Some(mut lines) = child.stdout.take() {
         let read = async {

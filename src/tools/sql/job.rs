@@ -12,6 +12,7 @@ use super::tool::{Functions, MAX_ROWS, Parameter, SqlTool, bound, functions, loa
 use super::values::row_object;
 use crate::ToolFileError;
 use crate::definition::{ArgumentsError, Definition};
+use base::text::of_value;
 use base::{Label, Seen, TenantId};
 use store::{Lease, Store, StoreError, describe};
 
@@ -151,7 +152,7 @@ impl SqlJob {
 impl Notify {
     /// The messages for these rows: one for all, or one each.
     pub fn messages(&self, rows: &[Map<String, Value>]) -> Vec<String> {
-        let lines = rows.iter().map(|row| fill(&self.template, |name| row.get(name).map(plain)));
+        let lines = rows.iter().map(|row| fill(&self.template, |name| row.get(name).map(of_value)));
         let count = if self.each { 1 } else { rows.len() };
         let head = self.head.as_deref().map(|h| fill(h, |_| Some(count.to_string())));
         let with_head = |text: String| head.as_ref().map_or_else(|| text.clone(), |head| format!("{head}\n{text}"));
@@ -160,15 +161,6 @@ impl Notify {
             false if rows.is_empty() => Vec::new(),
             false => vec![with_head(lines.collect::<Vec<_>>().join("\n"))],
         }
-    }
-}
-
-/// A value in a sentence.
-fn plain(value: &Value) -> String {
-    match value {
-        Value::Null => String::new(),
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
     }
 }
 
