@@ -28,10 +28,6 @@ pub struct SessionPieces {
     pub owner_waits: fn(&str, &str) -> String,
 }
 
-fn failed_to(what: &'static str) -> impl FnOnce(tokio_postgres::Error) -> StoreError {
-    StoreError::query(what)
-}
-
 pub(super) fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
-    failed_to("looking after approvals")
+    StoreError::query("looking after approvals")
 }

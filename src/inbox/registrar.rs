@@ -7,16 +7,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::handle::Inbox;
 use super::registry::{ButlerRegistration, Eligibility, Seen};
-use super::sql::butlers::{self, RegistryRow};
+use super::sql::butlers::{self, RegistryRow, failed};
 use base::TenantId;
 use store::StoreError;
 
 /// How often the clock is asked whether something is due; it may jump, as where a machine slept.
 const LOOK: Duration = Duration::from_secs(2);
-
-fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
-    StoreError::query("keeping the butler registry")
-}
 
 /// Renews the registrations of the butlers that are up here and notes what has become of all, while the switchboard is
 /// up. A database that is away is asked again; no boot waits for this.

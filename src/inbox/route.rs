@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::attempt::{Part, Pass, Tried, interactive, sender_shown};
 use super::handle::Inbox;
 use super::people::HOUSE_CHANNELS;
-use super::sql::segments::{self, NewPart, OpenPart};
+use super::sql::segments::{self, NewPart, OpenPart, failed};
 use super::sql::{affinity, messages};
 use super::types::{
     Action, LiveKind, ROUTE_EXECUTE, ROUTE_SCHEMA, Route, RouteInput, RouteKind, RouteTarget, Subrequest,
@@ -45,10 +45,6 @@ pub enum RouteError {
     Away { butler: String, why: String },
     #[error("{butler}: {why}")]
     Refused { butler: String, why: String },
-}
-
-fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
-    StoreError::query("recording the parts of a message")
 }
 
 impl Pass<'_> {

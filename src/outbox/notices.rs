@@ -10,7 +10,7 @@ use super::BUTLERD;
 use super::handle::Outbox;
 use super::household::CHAT;
 use super::owner::OwnerNote;
-use super::sql::notices::{self as sql, NewNotice};
+use super::sql::notices::{self as sql, NewNotice, failed};
 use base::text::links::inert;
 use base::{Priority, TenantId, Trust, crash, text};
 use store::StoreError;
@@ -26,10 +26,6 @@ const MOST: i64 = 500;
 fn gap() -> SignedDuration {
     let wanted = || std::env::var("BUTLERD_NOTICE_SECONDS").ok()?.parse().ok().filter(|_| cfg!(debug_assertions));
     SignedDuration::from_secs(wanted().unwrap_or(60))
-}
-
-fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
-    StoreError::query("gathering notices")
 }
 
 /// Looks once. Returns when something that waits may be told, if anything waits.

@@ -4,7 +4,6 @@ use jiff::Timestamp;
 use uuid::Uuid;
 
 use super::actions::COLUMNS;
-use super::failed_to;
 use crate::types::Action;
 use base::TenantId;
 use store::{AsRows, Database, StoreError, Tx};
@@ -19,7 +18,7 @@ pub struct Unannounced {
 }
 
 fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
-    failed_to("showing the owner what waits")
+    StoreError::query("showing the owner what waits")
 }
 
 /// Whose calls wait unannounced.

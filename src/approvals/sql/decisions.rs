@@ -4,13 +4,12 @@ use jiff::Timestamp;
 use uuid::Uuid;
 
 use super::actions::COLUMNS;
-use super::failed_to;
 use crate::types::{Action, Status};
 use base::TenantId;
 use store::{AsRows, StoreError, Tx};
 
 fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
-    failed_to("deciding on what waits")
+    StoreError::query("deciding on what waits")
 }
 
 /// The calls that wait under this id: the one, or all of a proposal, in the order in which they were asked for. Nobody

@@ -8,7 +8,7 @@ use store::{Lease, StoreError, Tx};
 /// What the log says of a butler whose registration was struck out.
 pub const REMOVED: &str = "removed";
 
-fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
+pub fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
     StoreError::query("keeping the butler registry")
 }
 

@@ -8,7 +8,7 @@ use base::TenantId;
 use store::{AsRows, Lease, StoreError, Tx};
 use tools::{ToolCall, ToolError};
 
-fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
+pub fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
     StoreError::query("recording the parts of a message")
 }
 

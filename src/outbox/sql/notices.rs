@@ -19,7 +19,7 @@ pub struct NoticeSources {
     pub of_memory: fn(&str, &str, &str) -> String,
 }
 
-fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
+pub(crate) fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
     StoreError::query("gathering notices")
 }
 
