@@ -179,7 +179,7 @@ impl Book {
             return Ok(());
         }
         let mut lease = self.house.shared(tenant).await?;
-        let kept = (self.provider.word(), self.account.as_deref());
+        let kept = (self.provider.as_str(), self.account.as_deref());
         // Butlers that start side by side make the same calendars: what another has made meanwhile is seen the next time.
         for _ in 0..MOST_OPENINGS {
             let elsewhere = sql::open(&mut lease, &self.butler, kept, &self.zone.id, &self.calendars).await?;
@@ -197,7 +197,7 @@ impl Book {
     /// The rows of the calendars that the settings name, for the household's owner.
     pub async fn own_sources(&self) -> Result<Vec<Uuid>, StoreError> {
         let mut lease = self.house.shared(&TenantId::owner()).await?;
-        let kept = (self.provider.word(), self.account.as_deref());
+        let kept = (self.provider.as_str(), self.account.as_deref());
         sql::own(&mut lease, kept, &self.calendars).await
     }
 

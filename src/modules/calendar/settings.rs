@@ -3,13 +3,15 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
+use strum::IntoStaticStr;
 
 use base::HumanDuration;
 use config::{KeyMistake, Section};
 
 /// Where calendars are kept besides the household's own database.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema, IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub(super) enum Provider {
     /// Nowhere: they are the household's own.
     #[default]
@@ -20,16 +22,7 @@ pub(super) enum Provider {
     Google,
 }
 
-impl Provider {
-    /// As rows name it.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Local => "local",
-            Self::Caldav => "caldav",
-            Self::Google => "google",
-        }
-    }
-}
+base::named!(Provider);
 
 /// What becomes of an event that overlaps another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
