@@ -43,7 +43,7 @@ impl Journals {
         if looked {
             return Ok(Trust::Owner);
         }
-        let least = sql::least_shown(&mut self.lease(tenant).await?, self.schema(), tenant).await?;
+        let least = sql::least_shown(&mut self.lease(tenant).await?, (self.schema(), tenant)).await?;
         Ok(least.unwrap_or(Trust::Owner))
     }
 
@@ -70,7 +70,7 @@ impl Journals {
         }
         // What is edited still was not shown, or not taken in.
         if by.looked && self.edits(tenant).await?.is_empty() {
-            sql::looked(&mut self.lease(tenant).await?, self.schema(), tenant, self.clock.now()).await?;
+            sql::looked(&mut self.lease(tenant).await?, (self.schema(), tenant), self.clock.now()).await?;
         }
         Ok(accepted)
     }

@@ -187,7 +187,7 @@ impl Journals {
         if status.unsummarized_count <= i64::from(self.settings.threshold) || self.under_way(tenant).await?.is_some() {
             return Ok(false);
         }
-        let last = sql::last_sync(&mut self.lease(tenant).await?, self.schema(), tenant).await?;
+        let last = sql::last_sync(&mut self.lease(tenant).await?, (self.schema(), tenant)).await?;
         let rested =
             last.and_then(|sync| sync.ended_at).is_none_or(|at| at + self.settings.cooldown.0 <= self.clock.now());
         Ok(rested)

@@ -88,7 +88,7 @@ impl Journals {
     }
 
     pub async fn load(&self, tenant: &TenantId, files: Files) -> Result<Documents, StoreError> {
-        sql::load(&mut self.lease(tenant).await?, self.schema(), tenant, files).await
+        sql::load(&mut self.lease(tenant).await?, (self.schema(), tenant), files).await
     }
 
     /// Where the tenant's files are.
@@ -134,7 +134,7 @@ impl Journals {
         let mut lease = self.lease(tenant).await?;
         let mut tx = lease.begin().await.map_err(StoreError::query("beginning"))?;
         sql::lock(&mut tx, self.schema()).await?;
-        let before = sql::load_to_change(&mut tx, self.schema(), tenant).await?;
+        let before = sql::load_to_change(&mut tx, (self.schema(), tenant)).await?;
         let mut after = before.clone();
         let done = match change(&mut after) {
             Ok(done) => done,
@@ -263,7 +263,7 @@ impl Journals {
 
     /// Takes the last sync's or person's change back.
     pub async fn undo(&self, tenant: &TenantId, peer: &str, dry_run: bool) -> Result<Undone, JournalError> {
-        let Some(last) = sql::last_undoable(&mut self.lease(tenant).await?, self.schema(), tenant).await? else {
+        let Some(last) = sql::last_undoable(&mut self.lease(tenant).await?, (self.schema(), tenant)).await? else {
             return Err(JournalError::refused("not_found", "There is no sync and no accepted edit to take back."));
         };
         let back = self.take_back(tenant, last.id, Step::by_person("undo", peer), (true, dry_run)).await;

@@ -258,7 +258,8 @@ impl Journals {
     ) -> Result<(), JournalError> {
         // One that failed before it wrote anything may have had a successor.
         let session = end.as_ref().map_or(began, |end| end.session_id);
-        let steps = sql::migration_steps(&mut self.lease(tenant).await?, self.schema(), tenant, Some(session)).await?;
+        let steps =
+            sql::migration_steps(&mut self.lease(tenant).await?, (self.schema(), tenant), Some(session)).await?;
         // One that wrote nothing has divided nothing.
         if end.is_some_and(|end| end.state == SessionState::Succeeded) && !steps.is_empty() {
             return self.note_divided(tenant, session).await;
@@ -287,7 +288,7 @@ impl Journals {
         if self.dividing.load(Ordering::Acquire) {
             return Ok(None);
         }
-        Ok(match sql::division(&mut self.lease(tenant).await?, self.schema(), tenant, &to_divide()).await? {
+        Ok(match sql::division(&mut self.lease(tenant).await?, (self.schema(), tenant), &to_divide()).await? {
             sql::Division::Broken => Some(
                 "A session that divided context.md was interrupted, and what it wrote is there. To take the migration back: \
                  butlerd journal migrate --rollback"
@@ -310,7 +311,7 @@ impl Journals {
     /// Takes the last migration back: what it and its session made goes, and what they replaced is there again.
     pub async fn migrate_back(&self, tenant: &TenantId, peer: &str) -> Result<Migrated, JournalError> {
         self.refuse_while_dividing()?;
-        let steps = sql::migration_steps(&mut self.lease(tenant).await?, self.schema(), tenant, None).await?;
+        let steps = sql::migration_steps(&mut self.lease(tenant).await?, (self.schema(), tenant), None).await?;
         if steps.is_empty() {
             return Err(JournalError::refused("not_found", "There is no migration to take back."));
         }

@@ -105,7 +105,7 @@ impl JournalAnswers {
             troubles.push(format!("The conversation log can't be read: {e}"));
         }
         let (sync, last_checkpoint) = sync.map_or((None, None), |(status, last)| (Some(status), last));
-        let last = sql::last_sync(&mut journals.lease(tenant).await?, journals.schema(), tenant).await?;
+        let last = sql::last_sync(&mut journals.lease(tenant).await?, (journals.schema(), tenant)).await?;
         if let Some(reason) = last.filter(|last| last.state == "given_up").and_then(|last| last.reason) {
             troubles.push(format!("The last sync came to nothing: {reason}."));
         }

@@ -20,6 +20,9 @@ fn failed(step: &'static str) -> impl FnOnce(tokio_postgres::Error) -> StoreErro
     StoreError::query(step)
 }
 
+/// Whose journal: a butler's, by its schema, and a tenant's.
+type Of<'a> = (&'a str, &'a TenantId);
+
 /// Which files are read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Files {
@@ -29,18 +32,13 @@ pub(super) enum Files {
 }
 
 /// The journal as it is committed.
-pub(super) async fn load(
-    lease: &mut Lease,
-    schema: &str,
-    tenant: &TenantId,
-    files: Files,
-) -> Result<Documents, StoreError> {
+pub(super) async fn load(lease: &mut Lease, (schema, tenant): Of<'_>, files: Files) -> Result<Documents, StoreError> {
     let rows = lease.read(&sections(schema), &[&tenant.as_str(), &(files == Files::All)]).await;
     Ok(documents(&rows.map_err(failed(READING))?))
 }
 
 /// The whole journal, within the transaction that changes it.
-pub(super) async fn load_to_change(tx: &mut Tx<'_>, schema: &str, tenant: &TenantId) -> Result<Documents, StoreError> {
+pub(super) async fn load_to_change(tx: &mut Tx<'_>, (schema, tenant): Of<'_>) -> Result<Documents, StoreError> {
     let rows = tx.query(&sections(schema), &[&tenant.as_str(), &true]).await;
     Ok(documents(&rows.map_err(failed(READING))?))
 }
@@ -185,11 +183,7 @@ async fn syncs(lease: &mut Lease, sql: &str, params: Params<'_>) -> Result<Optio
 }
 
 /// The sync that is under way.
-pub(super) async fn open_sync(
-    lease: &mut Lease,
-    schema: &str,
-    tenant: &TenantId,
-) -> Result<Option<SyncRow>, StoreError> {
+pub(super) async fn open_sync(lease: &mut Lease, (schema, tenant): Of<'_>) -> Result<Option<SyncRow>, StoreError> {
     let sql = format!("SELECT {SYNC} FROM \"{schema}\".journal_syncs WHERE tenant_id = $1 AND state = 'open'");
     syncs(lease, &sql, &[&tenant.as_str()]).await
 }
@@ -197,8 +191,7 @@ pub(super) async fn open_sync(
 /// The open sync that this request works on.
 pub(super) async fn sync_of(
     lease: &mut Lease,
-    schema: &str,
-    tenant: &TenantId,
+    (schema, tenant): Of<'_>,
     request: RequestId,
 ) -> Result<Option<SyncRow>, StoreError> {
     let sql = format!(
@@ -210,11 +203,7 @@ pub(super) async fn sync_of(
 
 /// How far the least trusted words are that syncs by hand were shown since a person looked at what was edited; `None`: no
 /// words of others.
-pub(super) async fn least_shown(
-    lease: &mut Lease,
-    schema: &str,
-    tenant: &TenantId,
-) -> Result<Option<Trust>, StoreError> {
+pub(super) async fn least_shown(lease: &mut Lease, (schema, tenant): Of<'_>) -> Result<Option<Trust>, StoreError> {
     let sql = format!(
         "SELECT DISTINCT coalesce(least, 'stranger') AS least FROM \"{schema}\".journal_syncs
          WHERE tenant_id = $1 AND by_hand AND pass = 'others' AND looked_at IS NULL"
@@ -224,12 +213,7 @@ pub(super) async fn least_shown(
 }
 
 /// A person has looked at what is edited: what is edited from here on is the person's own.
-pub(super) async fn looked(
-    lease: &mut Lease,
-    schema: &str,
-    tenant: &TenantId,
-    at: Timestamp,
-) -> Result<(), StoreError> {
+pub(super) async fn looked(lease: &mut Lease, (schema, tenant): Of<'_>, at: Timestamp) -> Result<(), StoreError> {
     let sql = format!(
         "UPDATE \"{schema}\".journal_syncs SET looked_at = $2
          WHERE tenant_id = $1 AND by_hand AND pass = 'others' AND looked_at IS NULL AND state <> 'open'"
@@ -238,11 +222,7 @@ pub(super) async fn looked(
 }
 
 /// The sync that ended last.
-pub(super) async fn last_sync(
-    lease: &mut Lease,
-    schema: &str,
-    tenant: &TenantId,
-) -> Result<Option<SyncRow>, StoreError> {
+pub(super) async fn last_sync(lease: &mut Lease, (schema, tenant): Of<'_>) -> Result<Option<SyncRow>, StoreError> {
     let sql = format!(
         "SELECT {SYNC} FROM \"{schema}\".journal_syncs WHERE tenant_id = $1 AND ended_at IS NOT NULL
          ORDER BY ended_at DESC, begun_at DESC LIMIT 1"
@@ -355,8 +335,7 @@ pub(super) const ADD_DRAFT: &str = "INSERT INTO journal_drafts (sync_id, pass, o
 /// The last checkpoints, the newest first; with `before` those with a lower number. The table's key serves both.
 pub(super) async fn checkpoints(
     lease: &mut Lease,
-    schema: &str,
-    tenant: &TenantId,
+    (schema, tenant): Of<'_>,
     before: Option<i64>,
     most: i64,
 ) -> Result<Vec<Checkpoint>, StoreError> {
@@ -391,11 +370,7 @@ store::row! {
 }
 
 /// The last sync's or person's change that is not taken back.
-pub(super) async fn last_undoable(
-    lease: &mut Lease,
-    schema: &str,
-    tenant: &TenantId,
-) -> Result<Option<StepRow>, StoreError> {
+pub(super) async fn last_undoable(lease: &mut Lease, (schema, tenant): Of<'_>) -> Result<Option<StepRow>, StoreError> {
     let sql = format!(
         "SELECT c.id, c.kind, c.actor, c.at FROM \"{schema}\".journal_changes c
          WHERE c.tenant_id = $1 AND c.kind IN ('sync', 'person')
@@ -411,8 +386,7 @@ pub(super) async fn last_undoable(
 /// that it had divide a file; `of`: only those of this session.
 pub(super) async fn migration_steps(
     lease: &mut Lease,
-    schema: &str,
-    tenant: &TenantId,
+    (schema, tenant): Of<'_>,
     of: Option<SessionId>,
 ) -> Result<Vec<i64>, StoreError> {
     let sql = format!(
@@ -444,8 +418,7 @@ pub(super) enum Division {
 /// How the last one ended. `file`: what there is to divide.
 pub(super) async fn division(
     lease: &mut Lease,
-    schema: &str,
-    tenant: &TenantId,
+    (schema, tenant): Of<'_>,
     file: &FileName,
 ) -> Result<Division, StoreError> {
     let sql = format!(

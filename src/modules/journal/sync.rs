@@ -111,12 +111,12 @@ impl Journals {
         before: Option<i64>,
         most: u32,
     ) -> Result<Vec<wire::Checkpoint>, StoreError> {
-        sql::checkpoints(&mut self.lease(tenant).await?, self.schema(), tenant, before, i64::from(most)).await
+        sql::checkpoints(&mut self.lease(tenant).await?, (self.schema(), tenant), before, i64::from(most)).await
     }
 
     /// The sync that is under way and whose lease has not run out.
     pub async fn under_way(&self, tenant: &TenantId) -> Result<Option<SyncRow>, StoreError> {
-        let open = sql::open_sync(&mut self.lease(tenant).await?, self.schema(), tenant).await?;
+        let open = sql::open_sync(&mut self.lease(tenant).await?, (self.schema(), tenant)).await?;
         Ok(open.filter(|sync| sync.lease_until > self.clock.now()))
     }
 
@@ -136,7 +136,7 @@ impl Journals {
         // What holds the lock is the only one that begins or ends a sync.
         let mut other = self.lease(tenant).await?;
         let mut replaced = None;
-        if let Some(open) = sql::open_sync(&mut other, schema, tenant).await? {
+        if let Some(open) = sql::open_sync(&mut other, (schema, tenant)).await? {
             let mine = by_hand.is_some() && open.by_hand;
             if open.lease_until > now && !mine {
                 return Ok(Begun::UnderWay(open));
@@ -156,7 +156,7 @@ impl Journals {
             replaced = Some((open.id, if mine { "a person began another one" } else { "its lease ran out" }));
         }
         let reached =
-            sql::checkpoints(&mut other, schema, tenant, None, 1).await?.first().map_or(0, |last| last.end_id);
+            sql::checkpoints(&mut other, (schema, tenant), None, 1).await?.first().map_or(0, |last| last.end_id);
         let Some(open) = self.conversation.stretch(tenant, reached).await? else { return Ok(Begun::Nothing) };
         let end = end_of(by_hand, open.first, until)?;
         let said = self.first_part(self.conversation.between(tenant, (reached, end), MOST, false).await?);
@@ -284,7 +284,7 @@ impl Journals {
         summary: &str,
     ) -> Result<wire::Checkpoint, JournalError> {
         let summary = summary_of(summary)?;
-        let open = sql::open_sync(&mut self.lease(tenant).await?, self.schema(), tenant).await?;
+        let open = sql::open_sync(&mut self.lease(tenant).await?, (self.schema(), tenant)).await?;
         let sync = match open {
             Some(open) if open.by_hand && open.end_id == end => open,
             Some(open) if open.by_hand => {
@@ -334,7 +334,7 @@ impl Journals {
     async fn broke_off(&self, tenant: &TenantId, id: Uuid, e: &SyncError) -> Result<(), JournalError> {
         let (now, schema) = (self.clock.now(), self.schema());
         let mut lease = self.lease(tenant).await?;
-        let Some(open) = sql::open_sync(&mut lease, schema, tenant).await?.filter(|open| open.id == id) else {
+        let Some(open) = sql::open_sync(&mut lease, (schema, tenant)).await?.filter(|open| open.id == id) else {
             return Ok(());
         };
         if !open.is_at_others() {
@@ -412,7 +412,7 @@ impl Journals {
             };
             let source = format!("{SCHEDULE}{}", call.schedule);
             call.model.ask(Trigger { options, ..Trigger::new(prompt, source, Arc::new(root)) }).await?;
-            match sql::open_sync(&mut self.lease(tenant).await?, self.schema(), tenant).await? {
+            match sql::open_sync(&mut self.lease(tenant).await?, (self.schema(), tenant)).await? {
                 Some(open) if open.id == sync.id && (&open.pass, open.reached) == (&sync.pass, sync.reached) => {
                     return Err(SyncError::NoCheckpoint);
                 }

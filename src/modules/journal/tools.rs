@@ -101,7 +101,7 @@ enum What {
 async fn run(call: ToolCall, journals: Arc<Journals>, what: What) -> Result<Value, ToolError> {
     let tenant = &call.context().tenant_id;
     let mut lease = journals.lease(tenant).await?;
-    let sync = sql::sync_of(&mut lease, journals.schema(), tenant, call.context().request_id).await?;
+    let sync = sql::sync_of(&mut lease, (journals.schema(), tenant), call.context().request_id).await?;
     drop(lease);
     let op = match what {
         What::Read => return read(&call, &journals, sync).await,
