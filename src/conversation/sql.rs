@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::Stretch;
 use super::lane::Lane;
 use base::{Audience, RequestId, TenantId, Trust};
-use store::{Aged, AsRows, Lease, StoreError, Tx};
+use store::{Aged, AsRows, Lease, Params, StoreError, Tx};
 
 /// What was said long ago. Who it concerned goes with it.
 pub const OLD: &[Aged] = &[Aged { table: "conversation", old: "said_at < $1" }];
@@ -283,6 +283,16 @@ pub(super) async fn window(lease: &mut Lease, tenant: &TenantId, before: i64, mo
     Ok(Window { low: low.unwrap_or(before), before, more: count >= most })
 }
 
+/// Entries `c` of the log of which a condition holds, the newest first; as many as the last of the parameters says.
+async fn paged(lease: &mut Lease, condition: &str, params: Params<'_>) -> Result<Vec<PageEntry>, StoreError> {
+    let sql = format!(
+        "SELECT c.seq, {COLUMNS} FROM shared.conversation c
+         WHERE c.tenant_id = $1 AND {condition} ORDER BY c.seq DESC LIMIT ${}",
+        params.len()
+    );
+    lease.read(&sql, params).await.typed().map_err(failed())
+}
+
 /// Of each conversation whose last entry is in this window that entry, the newest first.
 pub(super) async fn last_of_lanes(
     lease: &mut Lease,
@@ -290,14 +300,10 @@ pub(super) async fn last_of_lanes(
     window: &Window,
     most: i64,
 ) -> Result<Vec<PageEntry>, StoreError> {
-    let sql = format!(
-        "SELECT c.seq, {COLUMNS} FROM shared.conversation c
-         WHERE c.tenant_id = $1 AND c.seq >= $2 AND c.seq < $3
+    let is_last = "c.seq >= $2 AND c.seq < $3
            AND NOT EXISTS (SELECT 1 FROM shared.conversation n
-                           WHERE n.tenant_id = $1 AND n.lane = c.lane AND n.seq > c.seq)
-         ORDER BY c.seq DESC LIMIT $4"
-    );
-    lease.read(&sql, &[&tenant.as_str(), &window.low, &window.before, &most]).await.typed().map_err(failed())
+                           WHERE n.tenant_id = $1 AND n.lane = c.lane AND n.seq > c.seq)";
+    paged(lease, is_last, &[&tenant.as_str(), &window.low, &window.before, &most]).await
 }
 
 /// What in this window says this, the newest first. `like` is a pattern of `ILIKE`.
@@ -308,15 +314,9 @@ pub(super) async fn saying(
     like: &str,
     most: i64,
 ) -> Result<Vec<PageEntry>, StoreError> {
-    let sql = format!(
-        "SELECT c.seq, {COLUMNS} FROM shared.conversation c
-         WHERE c.tenant_id = $1 AND c.seq >= $2 AND c.seq < $3
-           AND (c.text ILIKE $4 OR c.subject ILIKE $4 OR c.person ILIKE $4 OR c.person_name ILIKE $4)
-         ORDER BY c.seq DESC LIMIT $5"
-    );
-    let params: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
-        [&tenant.as_str(), &window.low, &window.before, &like, &most];
-    lease.read(&sql, &params).await.typed().map_err(failed())
+    let says = "c.seq >= $2 AND c.seq < $3
+           AND (c.text ILIKE $4 OR c.subject ILIKE $4 OR c.person ILIKE $4 OR c.person_name ILIKE $4)";
+    paged(lease, says, &[&tenant.as_str(), &window.low, &window.before, &like, &most]).await
 }
 
 /// The conversation that an entry belongs to.
@@ -334,11 +334,8 @@ pub(super) async fn of_lane(
     before: i64,
     most: i64,
 ) -> Result<Vec<PageEntry>, StoreError> {
-    let sql = format!(
-        "SELECT c.seq, {COLUMNS} FROM shared.conversation c
-         WHERE c.tenant_id = $1 AND c.lane = $2 AND c.seq < $3 ORDER BY c.seq DESC LIMIT $4"
-    );
-    lease.read(&sql, &[&tenant.as_str(), &lane.0, &before, &most]).await.typed().map_err(failed())
+    let params: Params<'_> = &[&tenant.as_str(), &lane.0, &before, &most];
+    paged(lease, "c.lane = $2 AND c.seq < $3", params).await
 }
 
 /// What was said to a contact, or by one, on all channels before `before`, the newest first.
@@ -349,9 +346,6 @@ pub(super) async fn of_contact(
     before: i64,
     most: i64,
 ) -> Result<Vec<PageEntry>, StoreError> {
-    let sql = format!(
-        "SELECT c.seq, {COLUMNS} FROM shared.conversation c
-         WHERE c.tenant_id = $1 AND c.contact_id = $2 AND c.seq < $3 ORDER BY c.seq DESC LIMIT $4"
-    );
-    lease.read(&sql, &[&tenant.as_str(), &contact, &before, &most]).await.typed().map_err(failed())
+    let params: Params<'_> = &[&tenant.as_str(), &contact, &before, &most];
+    paged(lease, "c.contact_id = $2 AND c.seq < $3", params).await
 }
