@@ -7,9 +7,9 @@ use sha2::{Digest, Sha256};
 use strum::{EnumString, IntoStaticStr};
 use uuid::Uuid;
 
-use super::BUTLERD;
 use super::files::OutFile;
 use super::recipient::Recipient;
+use super::{BUTLERD, MESSENGER};
 use base::{Label, Priority, RequestContext, TenantId};
 
 /// What a delivery is to what came before.
@@ -74,6 +74,31 @@ store::row! {
 }
 
 impl Delivery {
+    /// A message that is on no record, for asking a channel what it would make of one.
+    pub fn sketch(tenant: &TenantId, channel: &str, target: &str, now: Timestamp) -> Self {
+        Self {
+            id: Uuid::now_v7(),
+            tenant: tenant.clone(),
+            origin: MESSENGER.to_owned(),
+            request_id: Uuid::now_v7(),
+            kind: "message".to_owned(),
+            intent: Intent::Send,
+            channel: channel.to_owned(),
+            endpoint: None,
+            target: target.to_owned(),
+            thread: None,
+            subject: None,
+            message: None,
+            emoji: None,
+            priority: Priority::default(),
+            context: json!({}),
+            created_at: now,
+            has_files: false,
+            files: Vec::new(),
+            attempt: 0,
+        }
+    }
+
     /// The key under which the other side may know a repetition: the same for every try.
     pub fn idempotency_key(&self) -> String {
         self.id.to_string()

@@ -2,11 +2,9 @@
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
-use uuid::Uuid;
 
 use super::channel::{Shown, WouldRefuse};
-use super::delivery::{Delivery, Intent};
+use super::delivery::Delivery;
 use super::handle::Outbox;
 use super::recipient::RecipientError;
 use super::tool::{SendRequest, deferred_until};
@@ -47,25 +45,11 @@ impl Outbox {
         drop(lease);
         let priority = wanted.priority.map(Priority::from_name).unwrap_or_default();
         let delivery = Delivery {
-            id: Uuid::now_v7(),
-            tenant: tenant.clone(),
-            origin: super::MESSENGER.to_owned(),
-            request_id: Uuid::now_v7(),
-            kind: "message".to_owned(),
-            intent: Intent::Send,
-            channel: recipient.channel.clone(),
-            endpoint: None,
-            target: recipient.target.clone(),
             thread: recipient.thread.clone(),
             subject: wanted.subject.map(str::to_owned),
             message: Some(wanted.message.to_owned()),
-            emoji: None,
             priority,
-            context: json!({}),
-            created_at: self.clock().now(),
-            has_files: false,
-            files: Vec::new(),
-            attempt: 0,
+            ..Delivery::sketch(tenant, &recipient.channel, &recipient.target, self.clock().now())
         };
         let shown = match self.channel(&recipient.channel) {
             Some(channel) => channel.shown(&delivery),

@@ -168,8 +168,7 @@ fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::{Priority, TenantId};
-    use uuid::Uuid;
+    use base::TenantId;
 
     #[test]
     fn answers_mean_what_they_say() {
@@ -206,25 +205,12 @@ mod tests {
 
     fn delivery(intent: Intent, endpoint: Option<&str>, target: &str) -> Delivery {
         Delivery {
-            id: Uuid::nil(),
-            tenant: TenantId::owner(),
             origin: "health".to_owned(),
-            request_id: Uuid::nil(),
-            kind: "message".to_owned(),
             intent,
-            channel: NAME.to_owned(),
             endpoint: endpoint.map(str::to_owned),
-            target: target.to_owned(),
-            thread: None,
-            subject: None,
             message: Some("hello".to_owned()),
-            emoji: None,
-            priority: Priority::Medium,
-            context: json!({}),
-            created_at: Timestamp::UNIX_EPOCH,
-            has_files: false,
-            files: Vec::new(),
             attempt: 1,
+            ..Delivery::sketch(&TenantId::owner(), NAME, target, Timestamp::UNIX_EPOCH)
         }
     }
 

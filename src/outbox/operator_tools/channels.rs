@@ -2,13 +2,12 @@
 //! and no counter besides the outbox: what is told here are its rows.
 
 use serde_json::{Value, json};
-use uuid::Uuid;
 
 use super::{channel, shows, text};
-use crate::delivery::{Delivery, Intent};
+use crate::delivery::Delivery;
 use crate::handle::Outbox;
 use crate::sql::tools as sql;
-use base::{Priority, TenantId};
+use base::TenantId;
 use tools::{Tool, ToolCall, ToolError, handler};
 
 pub(super) fn tools(outbox: &Outbox) -> Vec<Tool> {
@@ -86,28 +85,7 @@ async fn rates(call: ToolCall, outbox: Outbox) -> Result<Value, ToolError> {
 
 /// How many tries a minute the channel lets go to this end; `None`: it has no limit of its own.
 fn limit_of(outbox: &Outbox, tenant: &TenantId, channel: &str, target: &str) -> Option<u32> {
-    let delivery = Delivery {
-        id: Uuid::nil(),
-        tenant: tenant.clone(),
-        origin: String::new(),
-        request_id: Uuid::nil(),
-        kind: "message".to_owned(),
-        intent: Intent::Send,
-        channel: channel.to_owned(),
-        endpoint: None,
-        target: target.to_owned(),
-        thread: None,
-        subject: None,
-        message: None,
-        emoji: None,
-        priority: Priority::default(),
-        context: Value::Null,
-        created_at: outbox.clock().now(),
-        has_files: false,
-        files: Vec::new(),
-        attempt: 0,
-    };
-    outbox.channel(channel)?.per_minute(&delivery)
+    outbox.channel(channel)?.per_minute(&Delivery::sketch(tenant, channel, target, outbox.clock().now()))
 }
 
 async fn states(call: ToolCall, outbox: Outbox) -> Result<Value, ToolError> {
