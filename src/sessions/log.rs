@@ -43,7 +43,7 @@ pub struct Interrupted {
 }
 
 /// How a session ended, for its row.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Ending {
     pub state: SessionState,
     pub result: Option<String>,
@@ -68,22 +68,7 @@ pub struct Ending {
 impl Ending {
     /// An end without a result.
     pub fn failed(state: SessionState, class: &str, error: impl Into<String>) -> Self {
-        Self {
-            state,
-            result: None,
-            error_class: Some(class.to_owned()),
-            error: Some(error.into()),
-            turns: None,
-            input_tokens: None,
-            output_tokens: None,
-            cached_input_tokens: None,
-            cache_creation_tokens: None,
-            cost_usd: None,
-            usage_by_model: None,
-            exit_status: None,
-            tools_seen: 0,
-            of_pictures: false,
-        }
+        Self { state, error_class: Some(class.to_owned()), error: Some(error.into()), ..Self::default() }
     }
 
     /// An end without a result before anything was started, so that no model was used.

@@ -151,10 +151,11 @@ impl TriggerError {
 }
 
 /// A session's state, as its row has it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, IntoStaticStr, schemars::JsonSchema)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, IntoStaticStr, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum SessionState {
+    #[default]
     Queued,
     Running,
     Succeeded,

@@ -13,8 +13,9 @@ const SIZES: [&str; 8] =
 /// A window, in pixels.
 const WINDOW: f64 = 1000.0;
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Display {
+    #[default]
     Inline,
     Block,
     /// Of a table: it grows with what is in it.
@@ -23,7 +24,7 @@ pub enum Display {
 }
 
 /// What is said about an element, with what is inherited filled in where lengths need it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Said {
     pub display: Display,
     pub visible: Option<bool>,
@@ -59,34 +60,7 @@ pub struct Said {
 
 impl Said {
     pub fn new(display: Display, parent_font: f64) -> Self {
-        Self {
-            display,
-            visible: None,
-            opacity: 1.0,
-            font: parent_font,
-            parent_font,
-            color: None,
-            fill: None,
-            ground: Background::default(),
-            positioned: false,
-            moved: false,
-            floats: false,
-            edges: [None; 4],
-            margins: [None; 2],
-            indent: None,
-            clips: false,
-            sizes: [None; 4],
-            clipped_away: [false; 2],
-            transformed_away: [false; 4],
-            scales: [1.0; 2],
-            line: None,
-            mso_hide: false,
-            unrendered: false,
-            filtered_away: [false; 2],
-            spacing: None,
-            keeps_space: None,
-            disguised: false,
-        }
+        Self { display, opacity: 1.0, font: parent_font, parent_font, scales: [1.0; 2], ..Self::default() }
     }
 
     /// Whether the element and all that is in it are out of sight, whatever is said about what is in it.

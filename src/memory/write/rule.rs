@@ -13,7 +13,7 @@ use crate::gate::MAX_FACT;
 use crate::sql::{self, Rows, event, link, lock, patch, put, rule_rivals};
 
 /// A rule that is to be stored.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct NewRule {
     pub content: String,
     pub scope: String,
@@ -35,16 +35,10 @@ impl NewRule {
         Self {
             content: content.to_owned(),
             scope: "global".to_owned(),
-            tags: Vec::new(),
             importance: 5.0,
             confidence: 0.5,
-            permanence: None,
-            source_episode: None,
-            idempotency_key: None,
-            retention_class: None,
-            sensitivity: None,
             metadata: json!({}),
-            vector: None,
+            ..Self::default()
         }
     }
 }
