@@ -9,12 +9,15 @@
 //!
 //! A provider that says by itself who invites ([`CalendarProvider::vouches`](super::super::provider::CalendarProvider)) leaves
 //! the second out. Neither `SCHEDULE-STATUS` nor a tag nor any other property decides, because who forges an organizer forges these as well.
-//! What the household had before, and the owner invites to, stays as it was believed: programs and servers add the owner to
-//! those who come, and a label never rises again. A meeting that the owner made in another program, which lists the owner
-//! among those who come, can't be told from a forged one, and is a stranger's.
+//! What the household had before, and the owner invites to, stays as it was believed while nothing but answers is new: servers
+//! add the owner to those who come, and a label never rises again. Whoever was asked may mail more in the owner's name. A meeting
+//! that the owner made or changed in another program, and that asks the owner to come, can't be told from a forged one.
 
 use base::Trust;
-use calendar::{Event, Object, is_one_of};
+use calendar::{Attendee, Event, Object, is_one_of};
+
+/// What somebody who is asked may answer (RFC 5545, 3.2.12).
+const ANSWERS: [&str; 5] = ["needs-action", "accepted", "declined", "tentative", "delegated"];
 
 /// Who is the owner there.
 pub(in super::super) struct Writers {
@@ -27,15 +30,31 @@ pub(in super::super) struct Writers {
 }
 
 impl Writers {
-    /// Whether somebody else may have invited to it: what is said in it are that one's words. `had`: the household has it
-    /// already.
-    fn invites(&self, event: &Event, had: bool) -> bool {
+    /// Whether somebody else may have invited to it: what is said in it are that one's words. `had`: what the household has of
+    /// it already.
+    fn invites(&self, event: &Event, had: Option<&Object>) -> bool {
         let asked = event.answer_of(&self.own).is_some();
         match &event.organizer {
             Some(organizer) if !is_one_of(&self.own, organizer) => true,
-            Some(_) => asked && !had && !self.vouched,
+            Some(_) => {
+                asked && !self.vouched && !had.is_some_and(|had| had.events.iter().any(|old| self.says(old, event)))
+            }
             None => asked,
         }
+    }
+
+    /// Whether nothing of it is new but the owner's place among those who come, and answers. Names are text, too.
+    fn says(&self, had: &Event, has: &Event) -> bool {
+        let mut rest = has.clone();
+        (rest.organizer, rest.attendees, rest.sequence) = (had.organizer.clone(), had.attendees.clone(), had.sequence);
+        let known = |one: &Attendee| {
+            let said = |old: &&Attendee| one.name.is_none() || old.name == one.name;
+            let mut all = had.attendees.iter().filter(said).map(|old| &old.email);
+            let own = one.name.is_none() && is_one_of(&self.own, &one.email);
+            (own || all.any(|old| old.eq_ignore_ascii_case(&one.email)))
+                && one.answer.as_deref().is_none_or(|answer| ANSWERS.contains(&answer))
+        };
+        rest == *had && has.attendees.iter().all(known)
     }
 
     /// How far this version of an event is believed. `had`: the version that the household had, whose label stays if nothing
@@ -43,10 +62,13 @@ impl Writers {
     pub fn trust(&self, has: &[u8], had: Option<&[u8]>) -> Option<Trust> {
         let Ok(object) = Object::read(has) else { return Some(Trust::Stranger) };
         // A server writes what it was sent in its own way, and that makes it nobody else's.
-        if had.and_then(|had| Object::read(had).ok()).is_some_and(|had| had.events == object.events) {
+        let had = had.and_then(|had| Object::read(had).ok());
+        if had.as_ref().is_some_and(|had| had.events == object.events) {
             return None;
         }
-        if is_message(has) || object.events.iter().any(|event| self.invites(event, had.is_some())) {
+        // Who takes an exception of a series away says something by that.
+        let had = had.filter(|had| had.events.len() == object.events.len());
+        if is_message(has) || object.events.iter().any(|event| self.invites(event, had.as_ref())) {
             return Some(Trust::Stranger);
         }
         Some(if self.private { Trust::Owner } else { Trust::Known })
@@ -103,6 +125,15 @@ mod tests {
         let vouched = Writers { vouched: true, ..writers };
         assert_eq!(vouched.trust(&event(back), None), Some(Trust::Owner));
         let writers = Writers { vouched: false, ..vouched };
+        // Whoever knows its UID says something else in the owner's name.
+        for new in ["LOCATION:y", "RRULE:FREQ=DAILY", "ATTENDEE;CN=y:mailto:bea@example.org", "ATTENDEE:mailto:y@e.e"] {
+            let forged = event(&format!("{new}\r\n{back}"));
+            assert_eq!(writers.trust(&forged, Some(&event(back))), Some(Trust::Stranger), "{new}");
+        }
+        for (answer, trust) in [("ACCEPTED", Trust::Owner), ("X-OBEY", Trust::Stranger)] {
+            let answered = event(&back.replace("ATTENDEE:", &format!("ATTENDEE;PARTSTAT={answer}:")));
+            assert_eq!(writers.trust(&answered, Some(&event(back))), Some(trust), "{answer}");
+        }
         // Somebody else took it over.
         let taken = back.replace("ORGANIZER:mailto:ada", "ORGANIZER:mailto:eve");
         assert_eq!(writers.trust(&event(&taken), Some(&made)), Some(Trust::Stranger));
