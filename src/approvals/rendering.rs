@@ -168,10 +168,12 @@ impl Lines {
         if let Some(more) = to.to.strip_prefix(address.as_str()).filter(|more| !more.is_empty()) {
             self.say(&format!("    {}", visible_line(more.trim_start_matches(", "))));
         }
-        self.say(match to.written_before {
-            Some(true) => "    Something was sent to this address before.",
-            _ => "    NEW: nothing was ever sent to this address.",
-        });
+        match to.written_before {
+            Some(true) => self.say("    Something was sent to this address before."),
+            // Who sees a calendar, and comes to its events, is no address that anything was sent to.
+            _ if channel == "calendar" => {}
+            _ => self.say("    NEW: nothing was ever sent to this address."),
+        }
     }
 
     fn sources(&mut self, action: &Action) {

@@ -223,7 +223,8 @@ impl Worker {
         Ok(Some(Outcome { to: Status::Executed, result, what: "executed", seen }))
     }
 
-    /// Whether what the arguments name, a person or a contact, has come to mean another address since it was shown.
+    /// Whether what the arguments name, a person or a contact, has come to mean another address since it was shown, or anybody
+    /// where it was nobody outside of the household.
     async fn reaches_another(
         &self,
         row: &ApprovedRow,
@@ -231,8 +232,12 @@ impl Worker {
         caller: &Caller,
     ) -> Result<bool, ToolError> {
         let approved = row.recipient.clone().and_then(|to| serde_json::from_value::<ActionRecipient>(to).ok());
-        let Some((channel, address)) = approved.and_then(|to| to.channel.zip(to.address)) else { return Ok(false) };
+        let known = approved.map(|to| to.channel.zip(to.address));
+        if let Some(None) = known {
+            return Ok(false);
+        }
         let now = self.parts.tools.egress_target(&row.tool_name, args.clone(), caller).await?;
+        let Some((channel, address)) = known.flatten() else { return Ok(now.is_some_and(|to| to.outward)) };
         let same = |to: &EgressRecipient| to.channel == channel && to.address == address;
         Ok(!now.and_then(|to| to.recipient).is_some_and(|to| same(&to)))
     }

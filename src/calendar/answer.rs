@@ -1,5 +1,7 @@
 //! What somebody who is invited answers: the one thing of another's event that is theirs.
 
+use std::collections::BTreeSet;
+
 use jiff::tz::TimeZone;
 
 use crate::edit::exception_of;
@@ -36,8 +38,8 @@ impl std::str::FromStr for Answer {
     }
 }
 
-/// An address as it is compared.
-fn plain(address: &str) -> &str {
+/// An address without what names its kind.
+pub fn plain_address(address: &str) -> &str {
     let address = address.trim();
     let scheme = address.get(..7).filter(|start| start.eq_ignore_ascii_case("mailto:"));
     scheme.map_or(address, |_| address[7..].trim())
@@ -45,7 +47,7 @@ fn plain(address: &str) -> &str {
 
 /// Whether one of these addresses is meant.
 pub fn is_one_of(addresses: &[String], address: &str) -> bool {
-    addresses.iter().any(|own| plain(own).eq_ignore_ascii_case(plain(address)))
+    addresses.iter().any(|own| plain_address(own).eq_ignore_ascii_case(plain_address(address)))
 }
 
 impl Event {
@@ -54,6 +56,13 @@ impl Event {
         let own = self.attendees.iter().find(|one| is_one_of(addresses, &one.email))?;
         Some(own.answer.as_deref().unwrap_or("needs-action"))
     }
+}
+
+/// The addresses of all who learn of an event besides the person with these: who is asked to come, and whoever invites.
+pub fn others(object: &Object, addresses: &[String]) -> BTreeSet<String> {
+    let asked = object.events.iter().flat_map(|event| &event.attendees).map(|one| &one.email);
+    let all = asked.chain(object.events.iter().filter_map(|event| event.organizer.as_ref()));
+    all.filter(|one| !is_one_of(addresses, one)).map(|one| plain_address(one).to_ascii_lowercase()).collect()
 }
 
 /// Answers for the person with these addresses: the event with their `PARTSTAT` and, where one is given, their comment.

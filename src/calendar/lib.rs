@@ -30,7 +30,7 @@ mod walk;
 mod when;
 mod zone_rules;
 
-pub use answer::{Answer, is_one_of, respond};
+pub use answer::{Answer, is_one_of, others, plain_address, respond};
 pub use edit::{Change, Edited, Scope, remove, update};
 pub use error::CalendarError;
 pub use event::{Attendee, Event, Status};

@@ -295,6 +295,8 @@ async fn a_calendar_that_others_see_is_out_of_the_house() {
     assert!(shown.contains("all who see the calendar `cal` of ada at"), "{shown}");
     let waits = db.query_one("SELECT id FROM shared.pending_actions", &[]).await.expect("one waits");
     let id = waits.get::<_, uuid::Uuid>(0).to_string();
+    let (_, page, _) = tokio::task::block_in_place(|| household.cli(&["approvals", "show", &id]));
+    assert!(page.contains("To: \"all who see the calendar `cal`") && !page.contains("ever sent"), "{page}");
     let (code, _, err) = tokio::task::block_in_place(|| household.cli(&["approvals", "approve", &id]));
     assert_eq!(code, 0, "{err}");
     there(&server, &["Of the family", "Party"]).await;

@@ -184,6 +184,51 @@ async fn what_amounts_to_an_answer_waits_as_well() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_comes_to_it_after_the_owner_was_asked_learns_nothing() {
+    let Some(server) = Radicale::start("calendar_invitations::meanwhile").await else { return };
+    let call = |tool: &str, args: Value| json!({"call": {"tool": tool, "arguments": args}});
+    // It reads what a stranger wrote first, so that its change waits.
+    let steps = json!([
+        call("calendar_list_events", json!({"start_at": "2027-03-10", "end_at": "2027-03-11"})),
+        call("calendar_update_event", json!({"event_id": "{{match.1}}", "description": "the code is 4711"})),
+        {"say": "It waits."}]);
+    let model = model(json!([
+        {"when": "A call of `", "steps": [{"say": "I know."}]},
+        {"when": "(?s).*note it in event ([a-f0-9-]+)", "steps": steps},
+    ]))
+    .await;
+    server.put("party", "Party", INVITED).await;
+    let bea = "ATTENDEE;PARTSTAT=ACCEPTED:mailto:bea@example.org\r\n";
+    for (name, more) in [("plan", ""), ("talk", bea), ("same", bea)] {
+        server.put(name, name, more).await;
+    }
+    let household = Household::with_model(&model).with_caldav("general", &server, PRIVATE);
+    let daemon = household.start().await;
+    let butler = daemon.mcp("general");
+    synced(&butler).await;
+    let db = household.owner().await;
+    for (name, gains, ends) in [("plan", true, "abandoned"), ("talk", true, "abandoned"), ("same", false, "executed")] {
+        let event = id_of(&butler, name).await;
+        told(&butler, &format!("note it in event {}", event.as_str().expect("an id"))).await;
+        let id = last_call(&household).await;
+        if gains {
+            let title = format!("SUMMARY:{name}");
+            server.edit(&title, &format!("ATTENDEE:mailto:eve@evil.example\r\n{title}")).await;
+            synced(&butler).await;
+        }
+        cli(&household, &["approvals", "approve", &id]);
+        eventually(&format!("{name}: it is {ends}"), || async {
+            let sql = "SELECT status FROM shared.pending_actions WHERE id::text = $1";
+            let status: String = db.query_one(sql, &[&id]).await.map_err(|e| e.to_string())?.get(0);
+            if status == ends { Ok(()) } else { Err(status) }
+        })
+        .await;
+        synced(&butler).await;
+        assert_eq!(item(&server, name).await.contains("4711"), !gains, "{name}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_is_made_once_whatever_kills_it() {
     let Some(server) = Radicale::start("calendar_invitations::killed").await else { return };
     let model = obeys("accept", "calendar_respond_to_invitation", json!({"response": "accepted"})).await;

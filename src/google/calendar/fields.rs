@@ -1,7 +1,7 @@
 //! What the household has of an event, as Google's fields; and what of them differs from what Google has.
 
 use calendar::text::{Component, Line, Node};
-use calendar::{Event, Object, Status, When, Zone};
+use calendar::{Event, Object, Status, When, Zone, plain_address};
 use serde_json::{Map, Value, json};
 
 use super::parts;
@@ -212,16 +212,13 @@ pub(super) fn excepted(line: &Line) -> Vec<When> {
 }
 
 fn attendee(one: &calendar::Attendee) -> Value {
-    let email = one.email.trim();
-    let email =
-        email.get(..7).filter(|start| start.eq_ignore_ascii_case("mailto:")).map_or(email, |_| email[7..].trim());
     let answer = match one.answer.as_deref() {
         Some("accepted") => "accepted",
         Some("declined") => "declined",
         Some("tentative") => "tentative",
         _ => "needsAction",
     };
-    let mut out = json!({"email": email, "responseStatus": answer});
+    let mut out = json!({"email": plain_address(&one.email), "responseStatus": answer});
     if let Some(name) = one.name.as_deref().filter(|name| !name.is_empty()) {
         out["displayName"] = json!(name);
     }

@@ -7,7 +7,7 @@ use super::book::{Book, refused};
 use super::sql::EventRow;
 use super::writes::{self, Step};
 use ::tools::{EgressRecipient, EgressTarget, ToolCall, ToolError};
-use calendar::{Answer, Object, respond};
+use calendar::{Answer, Object, plain_address, respond};
 
 /// Letters of an event's title that are shown with whom its answer reaches.
 const TITLE: usize = 120;
@@ -16,12 +16,6 @@ fn not_invited() -> ToolError {
     let why = "Nobody asks the owner to come to this event, as far as the owner's addresses are known (own_addresses of \
                [modules.calendar]), so there is nothing to answer. Nothing was changed.";
     ToolError::refused("not_invited", why)
-}
-
-/// An address without what names its kind.
-fn address(organizer: &str) -> &str {
-    let scheme = organizer.get(..7).filter(|start| start.eq_ignore_ascii_case("mailto:"));
-    scheme.map_or(organizer, |_| organizer[7..].trim())
 }
 
 /// The event of a call and who invites to it.
@@ -43,11 +37,11 @@ pub(super) async fn reaches(call: &ToolCall, book: &Book) -> Result<Option<Egres
         Ok(at) if !event.start.is_date() => shown(at, book.home()),
         _ => event.start.shown(book.home()),
     };
-    let mut to = format!("{}, who invites to \"{title}\" at {at}", address(&organizer));
+    let mut to = format!("{}, who invites to \"{title}\" at {at}", plain_address(&organizer));
     if !book.is_private(calendar) {
         to.push_str(&format!(", and all who see the calendar `{calendar}` of {}", book.account()));
     }
-    let address = address(&organizer).to_owned();
+    let address = plain_address(&organizer).to_owned();
     // The address is compared again when it is approved: an event that somebody else invites to by then is not answered.
     let recipient = EgressRecipient { name: None, channel: "email".to_owned(), address };
     Ok(Some(EgressTarget { to, recipient: Some(recipient), ..EgressTarget::unknown() }))

@@ -1,5 +1,6 @@
 //! The tools as models see them.
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::Arc;
 
@@ -9,7 +10,8 @@ use super::args::DAYS;
 use super::book::Book;
 use super::{answers, choices, reads, writes};
 use crate::contract::ModuleError;
-use ::tools::{Definition, Effect, EgressTarget, Meta, Tool, ToolCall, ToolError, handler};
+use ::tools::{Definition, Effect, EgressRecipient, EgressTarget, Meta, Tool, ToolCall, ToolError, handler};
+use calendar::{is_one_of, others};
 
 pub(super) const NAMES: [&str; 13] = [
     "calendar_list_calendars",
@@ -301,26 +303,29 @@ pub(super) fn tools(book: &Arc<Book>) -> Result<Vec<Tool>, ModuleError> {
 
 /// Who learns of a change: those who are to come, and whoever sees the calendar. `None`: there is no such event or calendar.
 async fn seen_by(call: &ToolCall, book: &Book) -> Result<Option<EgressTarget>, ToolError> {
-    let mut people = super::args::texts(call, "attendees");
+    let asked = super::args::texts(call, "attendees");
     if !book.follows() {
         // Whatever a session read may stand in the event.
         return Ok(Some(EgressTarget {
-            to: format!("{} by an invitation", people.join(", ")),
+            to: format!("{} by an invitation", asked.join(", ")),
             ..EgressTarget::unknown()
         }));
     }
     let sources = book.sources(call, &[]).await?;
+    // The owner is asked anyway, and servers add them by themselves.
+    let besides = asked.iter().filter(|one| !is_one_of(book.own(), one));
+    let mut people: BTreeSet<String> = besides.map(|one| one.to_ascii_lowercase()).collect();
     let calendar = if call.text("event_id").is_some() {
         let Ok((row, object)) = book.event(call).await else { return Ok(None) };
-        people.extend(object.events.iter().flat_map(|event| &event.attendees).map(|one| one.email.clone()));
+        // Whoever invites as well: a server may take a change of another's event for an answer.
+        people.extend(others(&object, book.own()));
         sources.iter().find(|source| source.id == row.source)
     } else {
         let named = super::args::names(call);
         sources.iter().find(|source| named.first().is_none_or(|name| source.name == *name))
     };
     let Some(calendar) = calendar else { return Ok(None) };
-    people.sort();
-    people.dedup();
+    let people: Vec<String> = people.into_iter().collect();
     let whole = format!("the calendar `{}` of {}", calendar.name, book.account());
     if people.is_empty() && book.is_private(&calendar.name) {
         let (outward, those) = (false, Some(Vec::new()));
@@ -328,5 +333,7 @@ async fn seen_by(call: &ToolCall, book: &Book) -> Result<Option<EgressTarget>, T
     }
     let see = if book.is_private(&calendar.name) { whole } else { format!("all who see {whole}") };
     let to = if people.is_empty() { see } else { format!("{see}, and {}", people.join(", ")) };
-    Ok(Some(EgressTarget { to, ..EgressTarget::unknown() }))
+    // All who learn of it: whoever approves does so for these, and not for others who come to it meanwhile.
+    let recipient = Some(EgressRecipient { name: None, channel: "calendar".to_owned(), address: to.clone() });
+    Ok(Some(EgressTarget { to, recipient, ..EgressTarget::unknown() }))
 }
