@@ -184,6 +184,28 @@ async fn what_amounts_to_an_answer_waits_as_well() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_owners_answer_is_not_taken_along_to_a_new_event() {
+    let Some(server) = Radicale::start("calendar_invitations::split").await else { return };
+    let rest = json!({"recurrence_scope": "following", "instance_start_at": "2027-03-12T09:00:00Z", "title": "Rest"});
+    let model = obeys("split", "calendar_update_event", rest).await;
+    server.put("party", "Party", &format!("RRULE:FREQ=DAILY;COUNT=5\r\n{INVITED}")).await;
+    let household = Household::with_model(&model).with_caldav("general", &server, PRIVATE);
+    let daemon = household.start().await;
+    let butler = daemon.mcp("general");
+    synced(&butler).await;
+    let party = id_of(&butler, "Party").await;
+    told(&butler, &format!("split event {}", party.as_str().expect("an id"))).await;
+    synced(&butler).await;
+    assert_eq!(server.titles().await, ["Party"]);
+    // Who declined answers nobody by it.
+    butler.ok("calendar_respond_to_invitation", json!({"event_id": party, "response": "declined"})).await;
+    synced(&butler).await;
+    told(&butler, &format!("split event {}", party.as_str().expect("an id"))).await;
+    synced(&butler).await;
+    assert_eq!(server.titles().await, ["Party", "Rest"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_comes_to_it_after_the_owner_was_asked_learns_nothing() {
     let Some(server) = Radicale::start("calendar_invitations::meanwhile").await else { return };
     let call = |tool: &str, args: Value| json!({"call": {"tool": tool, "arguments": args}});

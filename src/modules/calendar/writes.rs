@@ -198,7 +198,8 @@ pub(super) async fn change_event(call: &ToolCall, book: &Book) -> Result<Value, 
         return Ok(result);
     }
     let (row, object) = event(call, book).await?;
-    if call.text("status").is_some() {
+    // From an instance on it is an event of its own, which takes the owner's answer along to whoever invites.
+    if call.text("status").is_some() || scope(call) == Scope::Following {
         answers_in_passing(call, book, &object)?;
     }
     let (scope, at) = (scope(call), instance(call, book, object.main())?);
