@@ -13,6 +13,62 @@ fn cli(household: &Household, words: &[&str]) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_meeting_that_was_called_off_there_invites_nobody_anew() {
+    let Some(server) = Radicale::start("calendar_choices::meeting").await else { return };
+    server.put("tea", "Tea", "ATTENDEE;PARTSTAT=ACCEPTED:mailto:bea@example.org\r\n").await;
+    let household = Household::new().with_caldav("general", &server, "private = [\"cal\"]\n");
+    let daemon = household.start().await;
+    let butler = daemon.mcp("general");
+    synced(&butler).await;
+    let tea = id_of(&butler, "Tea").await;
+    server.send("DELETE", "/ada/cal/tea.ics", String::new()).await;
+    server.server.stands_still(true);
+    assert_eq!(
+        butler.ok("calendar_update_event", json!({"event_id": tea, "title": "Late tea"})).await["status"],
+        "updated"
+    );
+    server.server.stands_still(false);
+    assert_eq!(synced(&butler).await["conflicts"], 1);
+    assert_eq!((titles(&butler).await.len(), server.titles().await.len()), (0, 0));
+    // What was edited is on record, and only a person makes it again.
+    let conflicts = ["calendar", "conflicts", "--butler", "general"];
+    let listed: Value = serde_json::from_str(&cli(&household, &[&conflicts[..], &["--json"]].concat())).expect("JSON");
+    let id = listed["conflicts"][0]["conflict_id"].as_str().unwrap_or_else(|| panic!("{listed}"));
+    cli(&household, &[&conflicts[..], &[id, "--take", "ours"]].concat());
+    synced(&butler).await;
+    assert_eq!((titles(&butler).await, server.titles().await), (vec!["Late tea".into()], vec!["Late tea".into()]));
+    let trust = household.owner().await.query_one("SELECT trust FROM shared.calendar_events", &[]).await;
+    assert_ne!(trust.expect("a label").get::<_, String>(0), "stranger");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_came_to_it_meanwhile_learns_nothing_of_an_edit() {
+    let Some(server) = Radicale::start("calendar_choices::merge").await else { return };
+    server.put("plan", "Plan", "").await;
+    let household = Household::new().with_caldav("general", &server, "private = [\"cal\"]\n");
+    let daemon = household.start().await;
+    let butler = daemon.mcp("general");
+    synced(&butler).await;
+    let private = json!({"event_id": id_of(&butler, "Plan").await, "description": "the code is 4711"});
+    server.edit("SUMMARY:Plan", "ATTENDEE:mailto:eve@evil.example\r\nSUMMARY:Plan").await;
+    server.server.stands_still(true);
+    assert_eq!(butler.ok("calendar_update_event", private).await["status"], "updated");
+    server.server.stands_still(false);
+    assert_eq!(synced(&butler).await["conflicts"], 1);
+    let text = server.send("GET", "/ada/cal/plan.ics", String::new()).await;
+    assert!(text.contains("eve@evil.example") && !text.contains("4711"), "{text}");
+    // Where nobody comes, and where who comes knew both, it is merged.
+    let kept = json!({"event_id": id_of(&butler, "Plan").await, "description": "bring cake"});
+    server.edit("SUMMARY:Plan", "LOCATION:Hall\r\nSUMMARY:Plan").await;
+    server.server.stands_still(true);
+    assert_eq!(butler.ok("calendar_update_event", kept).await["status"], "updated");
+    server.server.stands_still(false);
+    assert_eq!(synced(&butler).await["conflicts"], 1);
+    let text = server.send("GET", "/ada/cal/plan.ics", String::new()).await;
+    assert!(text.contains("bring cake") && text.contains("Hall"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_version_of_an_event_is_an_edit_like_any_other() {
     let Some(server) = Radicale::start("calendar_choices::calendar").await else { return };
     for title in ["Lunch", "Supper"] {

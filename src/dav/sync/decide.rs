@@ -1,5 +1,7 @@
 //! What becomes of an item when it is known what the server has: the table in [`super`], as a pure function.
 
+use std::collections::BTreeSet;
+
 use super::merge::{STAMPS, UNSAID, carries, merged};
 use super::store::{Conflict, ConflictKind, Item, Write};
 use crate::lines::{alike, same, statements, uid};
@@ -22,7 +24,7 @@ pub(super) fn pulled(theirs: &Theirs) -> Write {
 }
 
 /// The server has it, as `theirs` says.
-pub(super) fn changed(mut item: Item, theirs: &Theirs) -> Write {
+pub(super) fn changed(mut item: Item, theirs: &Theirs, told: &dyn Fn(&[u8]) -> BTreeSet<String>) -> Write {
     arrived(&mut item, theirs);
     let bytes = theirs.bytes;
     let like = |one: &[u8]| same(one, bytes) || alike(one, bytes, &UNSAID);
@@ -48,8 +50,11 @@ pub(super) fn changed(mut item: Item, theirs: &Theirs) -> Write {
         (Some(base), Some(ours)) => match merged(base, ours, bytes) {
             // All that was edited here is there as well.
             Some(merged) if same(&merged, bytes) => (Some(merged), None),
-            Some(merged) => (Some(merged), record(ConflictKind::Merged)),
-            None => (Some(bytes.to_vec()), record(ConflictKind::BothEdited)),
+            // All whom it tells were told by each side: nobody learns what was written before they came to it.
+            Some(merged) if told(&merged).is_subset(&(&told(ours) & &told(bytes))) => {
+                (Some(merged), record(ConflictKind::Merged))
+            }
+            _ => (Some(bytes.to_vec()), record(ConflictKind::BothEdited)),
         },
         (None, Some(_)) => (Some(bytes.to_vec()), record(ConflictKind::BothCreated)),
         (Some(_), None) => (Some(bytes.to_vec()), record(ConflictKind::DeletedHere)),
@@ -98,15 +103,19 @@ fn arrived(item: &mut Item, theirs: &Theirs) {
 }
 
 /// The server has had it and has it no more.
-pub(super) fn gone(mut item: Item) -> Write {
+pub(super) fn gone(mut item: Item, told: &dyn Fn(&[u8]) -> BTreeSet<String>) -> Write {
     // A new item of which the server says that it is gone had arrived.
     let base = item.base.take().or(item.sent.take());
     let (id, revision) = (item.id, item.revision);
     match &item.ours {
         Some(ours) if base.as_ref() != Some(ours) => {
+            let tells = !told(ours).is_empty() || base.as_ref().is_some_and(|base| !told(base).is_empty());
             let ours = item.ours.clone();
             let conflict =
                 Conflict { kind: ConflictKind::DeletedThere, uid: item.uid.clone(), base, ours, theirs: None };
+            if tells {
+                return Write::Remove { id, revision, conflict: Some(conflict) };
+            }
             unlink(&mut item);
             Write::Save { item, conflict: Some(conflict) }
         }
@@ -165,8 +174,8 @@ mod tests {
 
     fn seen(item: Item, theirs: Option<&[u8]>) -> (Option<Item>, Option<ConflictKind>) {
         let write = match theirs {
-            Some(bytes) => changed(item, &Theirs { href: "/a", etag: Some("2"), bytes }),
-            None => gone(item),
+            Some(bytes) => changed(item, &Theirs { href: "/a", etag: Some("2"), bytes }, &|_| BTreeSet::new()),
+            None => gone(item, &|_| BTreeSet::new()),
         };
         match write {
             Write::Save { item, conflict } => (Some(item), conflict.map(|conflict| conflict.kind)),

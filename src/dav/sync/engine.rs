@@ -179,6 +179,8 @@ impl<R: Remote, S: LocalStore> Run<'_, R, S> {
         if fetched.is_empty() {
             return Ok(true);
         }
+        let store = self.store;
+        let told = move |bytes: &[u8]| store.told(bytes);
         for _ in 0..MOST_TRIES {
             let hrefs: Vec<String> = fetched.iter().map(|fetched| fetched.href.clone()).collect();
             let mut known = self.by_href(&hrefs).await?;
@@ -190,9 +192,9 @@ impl<R: Remote, S: LocalStore> Run<'_, R, S> {
                     Found::Here { etag, bytes } => {
                         let theirs = Theirs { href, etag: etag.as_deref(), bytes };
                         let item = item.or_else(|| twins.remove(&uid(bytes)?));
-                        Some(item.map_or_else(|| pulled(&theirs), |item| changed(item, &theirs)))
+                        Some(item.map_or_else(|| pulled(&theirs), |item| changed(item, &theirs, &told)))
                     }
-                    Found::Missing => item.map(gone),
+                    Found::Missing => item.map(|item| gone(item, &told)),
                     Found::Unreadable(why) => {
                         self.report.unreadable.push((href.clone(), why.clone()));
                         None

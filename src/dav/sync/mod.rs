@@ -22,6 +22,8 @@
 //! Every conflict is recorded with all versions, in the transaction that decides it, so nothing that anybody wrote is lost.
 //! An edit always outlives a deletion: deleting again is one step, writing again what was deleted is not. Theirs stays where
 //! a choice must be made, because other people and programs look at the server, and have seen it.
+//! An item of which a server tells others ([`LocalStore::told`]) stays deleted once it is deleted there, with the edit on record.
+//! Two edits of it are merged only if all whom the result tells were told by both sides.
 //!
 //! # How two edits are merged
 //!

@@ -1,5 +1,6 @@
 //! This side of a sync: rows that outlive any kill, each step committed before the next.
 
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::future::Future;
 
@@ -56,7 +57,7 @@ pub enum ConflictKind {
     BothEdited,
     /// Both sides made an item with one UID: the server's version stays.
     BothCreated,
-    /// Deleted at the server, edited here: it is created there again.
+    /// Deleted at the server, edited here: it is created there again, unless others would be told of it.
     DeletedThere,
     /// Deleted here, edited at the server: it is here again.
     DeletedHere,
@@ -94,7 +95,7 @@ pub enum Write {
     /// The row becomes this. `item.revision` is the one that was read; a row that isn't there yet has 0.
     Save { item: Item, conflict: Option<Conflict> },
     /// The item is at neither side any more; what the house does with it (an archive) is its own affair. With a conflict
-    /// its content lives on in another item.
+    /// its content lives on in another item, or on record alone.
     Remove { id: Uuid, revision: u64, conflict: Option<Conflict> },
 }
 
@@ -143,6 +144,11 @@ pub trait LocalStore: Sync {
 
     /// Ids of all items of which [`Item::is_pending`] holds, oldest first.
     fn pending(&self) -> impl Future<Output = Result<Vec<Uuid>, Self::Error>> + Send;
+
+    /// Who besides the house is told when the server has this content of an item, as those whom an event asks to come.
+    fn told(&self, _content: &[u8]) -> BTreeSet<String> {
+        BTreeSet::new()
+    }
 
     /// Makes these changes and records their conflicts in one transaction. Tells the ids of those that it refused, because
     /// their rows have another revision than was read; the others are done.

@@ -1,6 +1,6 @@
 //! A calendar's rows as the side of a sync that is here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,7 +11,7 @@ use super::super::book::Book;
 use super::sql::{self, Beside};
 use super::trust::Writers;
 use base::{TenantId, Trust, crash};
-use calendar::{CalendarError, Object};
+use calendar::{CalendarError, Object, others};
 use dav::sync::{Item, LocalStore, Which, Write};
 use store::{Lease, StoreError};
 
@@ -100,6 +100,12 @@ impl LocalStore for Rows {
         Ok(sql::pending(&mut self.lease().await?, self.source).await?)
     }
 
+    fn told(&self, content: &[u8]) -> BTreeSet<String> {
+        // What can't be read may name anybody.
+        let Ok(object) = Object::read(content) else { return BTreeSet::from([String::new()]) };
+        others(&object, self.book.own())
+    }
+
     async fn write(&self, writes: Vec<Write>) -> Result<Vec<Uuid>, RowsError> {
         let mut lease = self.lease().await?;
         let failed = || StoreError::query("writing a calendar's items");
@@ -110,13 +116,14 @@ impl LocalStore for Rows {
         }
         let had: BTreeMap<Uuid, Vec<u8>> = sql::had(&mut tx, &ids).await.map_err(failed())?.into_iter().collect();
         // First what goes, which may make room for a UID of what comes.
-        let (mut refused, mut saved) = (Vec::new(), Vec::new());
+        let (mut refused, mut saved, mut labels) = (Vec::new(), Vec::new(), BTreeMap::new());
         for write in &writes {
             match write {
                 Write::Save { item, .. } => saved.push((item, self.beside(item, had.get(&item.id)))),
                 Write::Remove { id, revision, .. } => {
-                    if !sql::forget(&mut tx, *id, *revision).await.map_err(failed())? {
-                        refused.push(*id);
+                    match sql::forget(&mut tx, *id, *revision).await.map_err(failed())? {
+                        Some(label) => drop(labels.insert(*id, label)),
+                        None => refused.push(*id),
                     }
                 }
             }
@@ -124,7 +131,8 @@ impl LocalStore for Rows {
         refused.extend(sql::take(&mut tx, self.source, &saved).await.map_err(failed())?);
         for write in writes.iter().filter(|write| !refused.contains(&write.id())) {
             if let Some(conflict) = write.conflict() {
-                sql::conflict(&mut tx, (self.source, write.id()), conflict).await.map_err(failed())?;
+                let label = labels.get(&write.id()).map(String::as_str);
+                sql::conflict(&mut tx, (self.source, write.id(), label), conflict).await.map_err(failed())?;
             }
         }
         crash::point("calendar.writing");

@@ -262,10 +262,12 @@ pub(super) async fn take(
     Ok(refused)
 }
 
-/// `false`: the item has another revision by now, and nothing was done.
-pub(super) async fn forget(tx: &mut Tx<'_>, id: Uuid, revision: u64) -> Result<bool, tokio_postgres::Error> {
+/// How far it was believed. `None`: the item has another revision by now, and nothing was done.
+pub(super) async fn forget(tx: &mut Tx<'_>, id: Uuid, revision: u64) -> Result<Option<String>, tokio_postgres::Error> {
     let seen = i64::try_from(revision).unwrap_or(i64::MAX);
-    Ok(tx.query_opt("SELECT shared.calendar_forget($1, $2)", &[&id, &seen]).await?.is_some_and(|row| row.get(0)))
+    let sql = "SELECT shared.calendar_forget($1, $2), coalesce((SELECT i.trust FROM shared.calendar_items i
+                   WHERE i.tenant_id = shared.tenant() AND i.id = $1), 'stranger')";
+    Ok(tx.query_opt(sql, &[&id, &seen]).await?.filter(|row| row.get(0)).map(|row| row.get(1)))
 }
 
 /// Has the database count what is in the tables. Until it has, it takes each to be all but empty, and reads all of a calendar
@@ -275,15 +277,15 @@ pub(super) async fn count(lease: &mut Lease) -> Result<(), StoreError> {
     lease.execute(sql, &[]).await.map(drop).map_err(StoreError::query("counting a calendar's items"))
 }
 
-/// Puts a conflict on record, believed no more than its item.
+/// Puts a conflict on record, believed no more than its item, whose label is given where it was forgotten.
 pub(super) async fn conflict(
     tx: &mut Tx<'_>,
-    (source, event): (Uuid, Uuid),
+    (source, event, label): (Uuid, Uuid, Option<&str>),
     conflict: &Conflict,
 ) -> Result<(), tokio_postgres::Error> {
     let sql = "INSERT INTO shared.calendar_conflicts (source, event, kind, uid, base, ours, theirs, trust)
-               SELECT $1, $2, $3, $4, $5, $6, $7, coalesce((SELECT i.trust FROM shared.calendar_items i
+               SELECT $1, $2, $3, $4, $5, $6, $7, coalesce($8, (SELECT i.trust FROM shared.calendar_items i
                    WHERE i.tenant_id = shared.tenant() AND i.id = $2), 'stranger')";
     let Conflict { kind, uid, base, ours, theirs } = conflict;
-    tx.execute(sql, &[&source, &event, &kind.word(), uid, base, ours, theirs]).await.map(drop)
+    tx.execute(sql, &[&source, &event, &kind.word(), uid, base, ours, theirs, &label]).await.map(drop)
 }
