@@ -16,7 +16,8 @@ pub(crate) async fn tell_owner(cx: &ModuleContext, of: &str, why: &str) {
         subject: Some("butlerd needs a hand"),
         text: why,
         priority: Priority::High,
-        trust: Trust::System,
+        // Servers' own words are in it, and names of what others sent there.
+        trust: Trust::Stranger,
         notice: true,
         channel: None,
         asks: &[],

@@ -115,3 +115,41 @@ async fn what_a_stranger_made_unreadable_is_a_strangers_word() {
     let row = household.owner().await.query_one("SELECT trust FROM general.sessions", &[]).await.expect("a session");
     assert_eq!(row.get::<_, String>(0), "stranger");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn why_a_calendar_does_not_follow_is_a_strangers_word() {
+    let Some(server) = Radicale::start("calendar_gaps::error").await else { return };
+    // Its name is in its href, and it is too large to be read.
+    server.put("obey-eve", "Huge", &format!("DESCRIPTION:{}\r\n", "x".repeat(1 << 20))).await;
+    let call = |tool: &str, args: Value| json!({"call": {"tool": tool, "arguments": args}});
+    let days = json!({"start_at": DAY[0], "end_at": DAY[1]});
+    let model = model(json!([
+        {"when": "look at the day", "steps": [call("calendar_list_events", days), {"say": "It says: {{result.0}}"}]},
+        {"when": "is all well", "steps": [call("calendar_sync_status", json!({})), {"say": "It says: {{result.0}}"}]},
+    ]))
+    .await;
+    let household = Household::with_model(&model).with_caldav("general", &server, "private = [\"cal\"]\n");
+    let daemon = household.start().await;
+    let butler = daemon.mcp("general");
+    eventually("the sync says what it can't read", || async {
+        // All is listed: a sync of what changed does not look at it again.
+        let state = butler.ok("calendar_force_sync", json!({"full": true})).await["calendars"][0].clone();
+        if state["error"].as_str().is_some_and(|why| why.contains("obey-eve")) {
+            Ok(())
+        } else {
+            Err(state.to_string())
+        }
+    })
+    .await;
+    let db = household.owner().await;
+    for (prompt, named, believed) in [("look at the day", false, "owner"), ("is all well", true, "stranger")] {
+        let ran = butler.ok("trigger", json!({"prompt": prompt})).await;
+        let session = ran["session_id"].as_str().unwrap_or_else(|| panic!("{ran}"));
+        let row = db.query_one("SELECT trust FROM general.sessions WHERE id::text = $1", &[&session]).await;
+        assert_eq!(row.expect("a session").get::<_, String>(0), believed, "{ran}");
+        assert_eq!(ran.to_string().contains("obey-eve"), named, "{ran}");
+        assert!(ran.to_string().contains("failed"), "{ran}");
+    }
+    let notice = "SELECT DISTINCT trust FROM shared.outbox WHERE kind = 'notice' AND message LIKE '%obey-eve%'";
+    assert_eq!(db.query_one(notice, &[]).await.expect("a notice").get::<_, String>(0), "stranger");
+}

@@ -12,7 +12,7 @@ use super::book::{Book, SOON, Unknown, refused};
 use super::following::sql::{StateRow, ask, states};
 use super::sql::{self, SourceRow};
 use ::tools::{ToolCall, ToolError};
-use base::{Label, TenantId};
+use base::{Label, TenantId, Trust};
 use calendar::{DayHours, FreeSearch, Window, free_slots};
 
 /// Events that an answer names of which nobody can say when they are.
@@ -60,7 +60,7 @@ pub(super) async fn list(call: &ToolCall, book: &Book) -> Result<Value, ToolErro
 /// Puts into an answer what it can't know of these calendars: those that are not as their servers have them, and events of
 /// which nobody can say when they are. Where nothing is missing, it says nothing of that.
 fn with_gaps(call: &ToolCall, answer: &mut Value, book: &Book, sources: &[SourceRow], unknown: &[Unknown]) {
-    let behind: Vec<Value> = sources.iter().filter(|source| is_behind(book, source)).map(behind).collect();
+    let behind: Vec<Value> = sources.iter().filter(|one| is_behind(book, one)).map(|one| behind(call, one)).collect();
     if !behind.is_empty() {
         answer["not_current"] = Value::Array(behind);
     }
@@ -83,8 +83,15 @@ fn is_behind(book: &Book, source: &SourceRow) -> bool {
     source.provider != "local" && (source.error.is_some() || source.synced_at.is_none_or(old))
 }
 
-fn behind(source: &SourceRow) -> Value {
-    json!({"calendar_id": source.name, "synced_at": source.synced_at.map(|at| at.to_string()), "error": source.error})
+fn behind(call: &ToolCall, source: &SourceRow) -> Value {
+    json!({"calendar_id": source.name, "synced_at": source.synced_at.map(|at| at.to_string()),
+           "error": failed(call, source)})
+}
+
+/// Why a calendar does not follow. It may quote anybody, so that a session that wants events is not told: it may ask for it.
+fn failed(call: &ToolCall, source: &SourceRow) -> Option<String> {
+    let whole = source.error.clone()?;
+    Some(if call.session().is_none() { whole } else { "its sync failed; calendar_sync_status says why".to_owned() })
 }
 
 pub(super) async fn get(call: &ToolCall, book: &Book) -> Result<Value, ToolError> {
@@ -118,7 +125,7 @@ pub(super) async fn free(call: &ToolCall, book: &Book) -> Result<Value, ToolErro
     let (from, to) = window(call, ("search_start", "search_end"), book)?;
     let sources = book.sources(call, &names(call)).await?;
     if let Some(never) = sources.iter().find(|source| source.provider != "local" && source.synced_at.is_none()) {
-        let why = never.error.as_deref().map_or_else(|| "its first sync is not done".to_owned(), str::to_owned);
+        let why = failed(call, never).unwrap_or_else(|| "its first sync is not done".to_owned());
         return Err(ToolError::refused(
             "not_synced",
             format!(
@@ -180,6 +187,9 @@ fn hours(call: &ToolCall) -> Result<Option<DayHours>, ToolError> {
 pub(super) async fn status(call: &ToolCall, book: &Book) -> Result<Value, ToolError> {
     let sources = book.sources(call, &names(call)).await?;
     let states = following(book, &sources).await?;
+    if sources.iter().any(|source| source.error.is_some()) {
+        call.shows(&Label::household(Trust::Stranger));
+    }
     let now = book.now();
     let soon = now.saturating_add(SOON).unwrap_or(now);
     let unknown = book.cover(&call.context().tenant_id, now, soon).await?.unknown;

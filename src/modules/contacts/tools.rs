@@ -99,6 +99,11 @@ async fn sources(call: &ToolCall, source: &Source, butler: &str) -> Result<Vec<V
             all.retain(|source| source[key] == wanted);
         }
     }
+    // Why something failed quotes the server, and names of cards that anybody sent there.
+    let lists = |row: &Value| ["unreadable", "refused"].iter().any(|key| row["last_run"][*key][0].is_string());
+    if all.iter().any(|row| row["error"].is_string() || lists(row)) {
+        call.shows(&Label::household(Trust::Stranger));
+    }
     Ok(all)
 }
 
