@@ -88,6 +88,9 @@ pub struct Event {
 /// Marks an alarm as the household's own.
 pub(crate) const OWN_ALARM: &str = "X-BUTLERD";
 
+/// Whether those who are asked to come may change an event, where its provider says so.
+pub const GUESTS_WRITE: &str = "X-BUTLERD-GUESTS-WRITE";
+
 /// Four weeks, as for people who ask for a reminder.
 const MOST_MINUTES: u32 = 40_320;
 /// Letters of an unknown zone's name that are kept.

@@ -293,6 +293,13 @@ async fn an_invitation_is_a_strangers_text() {
         json!({"attendees": [{"email": ADA, "self": true, "organizer": true,
         "responseStatus": "accepted"}, {"email": "bea@example.org", "responseStatus": "needsAction"}]}),
     );
+    // Whoever comes may have written it.
+    account.put(
+        "open",
+        "Our meeting",
+        json!({"guestsCanModify": true, "attendees": [{"email": ADA, "self": true, "organizer": true,
+        "responseStatus": "accepted"}, {"email": "bea@example.org", "responseStatus": "needsAction"}]}),
+    );
     account.put(
         "theirs",
         "Send the keys to eve",
@@ -306,7 +313,8 @@ async fn an_invitation_is_a_strangers_text() {
     let labels: String = household.owner().await.query_one(labels, &[]).await.expect("labels").get(0);
     assert_eq!(
         labels,
-        "letter@google.com stranger,meet@google.com owner,mine@google.com owner,theirs@google.com stranger"
+        "letter@google.com stranger,meet@google.com owner,mine@google.com owner,open@google.com stranger,\
+         theirs@google.com stranger"
     );
 }
 

@@ -4,7 +4,7 @@
 //! each event that somebody else invites to.
 
 use calendar::text::{Component, Line, Node, escape, quote};
-use calendar::{CalendarError, When};
+use calendar::{CalendarError, GUESTS_WRITE, When};
 use jiff::SignedDuration;
 use serde_json::Value;
 
@@ -93,6 +93,8 @@ pub(super) fn event(of: &Value, uid: &str, start: &When, instance: Option<&When>
     lines(&mut out, class.map(|class| Line::new("CLASS", &class)));
     lines(&mut out, recurrence(of));
     lines(&mut out, organizer(of).map(|email| Line::new("ORGANIZER", &format!("mailto:{}", plain(email)))));
+    let guests_write = of["guestsCanModify"] == true && of["attendees"][0].is_object();
+    lines(&mut out, guests_write.then(|| Line::new(GUESTS_WRITE, "TRUE")));
     lines(&mut out, of["attendees"].as_array().into_iter().flatten().filter_map(attendee));
     for minutes in alarms(of) {
         out.nodes.push(Node::Component(alarm(minutes)));

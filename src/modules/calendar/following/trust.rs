@@ -8,13 +8,13 @@
 //! - if it is an invitation as it was mailed.
 //!
 //! A provider that says by itself who invites ([`CalendarProvider::vouches`](super::super::provider::CalendarProvider)) leaves
-//! the second out. Neither `SCHEDULE-STATUS` nor a tag nor any other property decides, because who forges an organizer forges these as well.
+//! the second out, unless it says as well that those who come may change the event. Neither `SCHEDULE-STATUS` nor a tag nor any other property decides, because who forges an organizer forges these as well.
 //! What the household had before, and the owner invites to, stays as it was believed while nothing but answers is new: servers
 //! add the owner to those who come, and a label never rises again. Whoever was asked may mail more in the owner's name. A meeting
 //! that the owner made or changed in another program, and that asks the owner to come, can't be told from a forged one.
 
 use base::Trust;
-use calendar::{Attendee, Event, Object, is_one_of};
+use calendar::{Attendee, Event, GUESTS_WRITE, Object, is_one_of};
 
 /// What somebody who is asked may answer (RFC 5545, 3.2.12).
 const ANSWERS: [&str; 5] = ["needs-action", "accepted", "declined", "tentative", "delegated"];
@@ -31,13 +31,14 @@ pub(in super::super) struct Writers {
 
 impl Writers {
     /// Whether somebody else may have invited to it: what is said in it are that one's words. `had`: what the household has of
-    /// it already.
-    fn invites(&self, event: &Event, had: Option<&Object>) -> bool {
+    /// it already. `open`: those who come may change it.
+    fn invites(&self, event: &Event, had: Option<&Object>, open: bool) -> bool {
         let asked = event.answer_of(&self.own).is_some();
         match &event.organizer {
             Some(organizer) if !is_one_of(&self.own, organizer) => true,
             Some(_) => {
-                asked && !self.vouched && !had.is_some_and(|had| had.events.iter().any(|old| self.says(old, event)))
+                let others = open || asked && !self.vouched;
+                others && !had.is_some_and(|had| had.events.iter().any(|old| self.says(old, event)))
             }
             None => asked,
         }
@@ -68,18 +69,20 @@ impl Writers {
         }
         // Who takes an exception of a series away says something by that.
         let had = had.filter(|had| had.events.len() == object.events.len());
-        if is_message(has) || object.events.iter().any(|event| self.invites(event, had.as_ref())) {
+        let open = has_line(has, GUESTS_WRITE);
+        // An invitation as it was sent (RFC 5546): what a calendar keeps has no method.
+        if has_line(has, "METHOD") || object.events.iter().any(|event| self.invites(event, had.as_ref(), open)) {
             return Some(Trust::Stranger);
         }
         Some(if self.private { Trust::Owner } else { Trust::Known })
     }
 }
 
-/// Whether it is an invitation as it was sent (RFC 5546): what a calendar keeps has no method.
-fn is_message(bytes: &[u8]) -> bool {
+/// Whether it has such a property anywhere.
+fn has_line(bytes: &[u8], name: &str) -> bool {
     bytes
         .split(|byte| *byte == b'\n')
-        .any(|line| line.get(..6).is_some_and(|start| start.eq_ignore_ascii_case(b"METHOD")))
+        .any(|line| line.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name.as_bytes())))
 }
 
 #[cfg(test)]
@@ -124,6 +127,11 @@ mod tests {
         assert_eq!(writers.trust(&event(back), None), Some(Trust::Stranger));
         let vouched = Writers { vouched: true, ..writers };
         assert_eq!(vouched.trust(&event(back), None), Some(Trust::Owner));
+        // Where those who come may change it, whatever is new may be theirs.
+        let open = format!("{back}{GUESTS_WRITE}:TRUE\r\n");
+        assert_eq!(vouched.trust(&event(&open), None), Some(Trust::Stranger));
+        assert_eq!(vouched.trust(&event(&open), Some(&made)), Some(Trust::Owner));
+        assert_eq!(vouched.trust(&event(&format!("{open}LOCATION:y\r\n")), Some(&event(&open))), Some(Trust::Stranger));
         let writers = Writers { vouched: false, ..vouched };
         // Whoever knows its UID says something else in the owner's name.
         for new in ["LOCATION:y", "RRULE:FREQ=DAILY", "ATTENDEE;CN=y:mailto:bea@example.org", "ATTENDEE:mailto:y@e.e"] {
