@@ -39,6 +39,8 @@ pub struct Change {
     /// `Some(None)`: it repeats no longer.
     pub rule: Option<Option<Rule>>,
     pub attendees: Option<Vec<Attendee>>,
+    /// Who is taken off the lists of single instances as well, also where the series' own does not have them.
+    pub gone: Vec<Attendee>,
     /// Who invites the attendees, where nobody does yet: servers that mail invitations do it in this name (RFC 6638, 3.1).
     pub organizer: Option<String>,
     /// Minutes before the start of a reminder; `Some(None)`: none.
@@ -308,6 +310,18 @@ fn update_series(object: &mut Object, change: &Change, now: Timestamp, home: &Ti
     let zones = object.timezones();
     if let Some(component) = object.component_mut(master) {
         change.apply(component, &zones, now, home)?;
+    }
+    // Exceptions have lists of their own: who is taken off the series' list, or put on it, is so on theirs.
+    let on = |list: &[Attendee], one: &Attendee| list.iter().any(|known| known.email.eq_ignore_ascii_case(&one.email));
+    for at in (0..object.events.len()).filter(|at| *at != master) {
+        let (Some(new), had) = (&change.attendees, object.events[at].attendees.clone()) else { break };
+        let stay = had.iter().filter(|one| (!on(&old.attendees, one) || on(new, one)) && !on(&change.gone, one));
+        let come = new.iter().filter(|one| !on(&old.attendees, one) && !on(&had, one));
+        let attendees = Some(stay.chain(come).cloned().collect());
+        let people = Change { attendees, organizer: change.organizer.clone(), ..Change::default() };
+        let other = people.attendees.as_ref() != Some(&had);
+        let Some(component) = object.component_mut(at).filter(|_| other) else { continue };
+        people.apply(component, &zones, now, home)?;
     }
     // Of an instance alone the name stays that of its series, which is elsewhere.
     if let Some(moved) = moved.filter(|_| object.master().is_some()) {

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use calendar::{Object, When, Window};
+use calendar::{Attendee, Change, Event, Object, Scope, When, Window, update};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::Deserialize;
@@ -72,4 +72,36 @@ fn events_take_place_when_recurring_ical_events_says() {
     println!("{} events, {instances} instances", cases.len());
     assert!(instances > 5_000, "the events hardly take place: {instances}");
     assert!(wrong.is_empty(), "seed {seed}: {} of {COUNT} differ\n{}", wrong.len(), wrong.join("\n\n"));
+}
+
+#[test]
+fn who_is_taken_off_a_series_or_put_on_it_is_so_at_its_exceptions() {
+    let asked = |all: &[&str]| all.iter().map(|one| format!("ATTENDEE:mailto:{one}@x.org\r\n")).collect::<String>();
+    let event = |more: &str, who: &[&str]| {
+        format!("BEGIN:VEVENT\r\nUID:1\r\n{more}\r\nDURATION:PT1H\r\nSUMMARY:x\r\n{}END:VEVENT\r\n", asked(who))
+    };
+    let series = event("DTSTART:20260326T090000Z\r\nRRULE:FREQ=DAILY;COUNT=6", &["bea", "carl"]);
+    let later = event("DTSTART:20260330T150000Z\r\nRECURRENCE-ID:20260330T090000Z", &["bea", "eve"]);
+    let text = format!("BEGIN:VCALENDAR\r\nVERSION:2.0\r\n{series}{later}END:VCALENDAR\r\n");
+    let object = Object::read(text.as_bytes()).expect("an event");
+    let one = |name: &str| Attendee { email: format!("{name}@x.org"), name: None, answer: None, optional: false };
+    let lists = |object: &Object| -> Vec<String> {
+        let of = |event: &Event| event.attendees.iter().map(|one| one.email.clone()).collect::<Vec<_>>();
+        object.events.iter().map(|event| of(event).join(" ").replace("@x.org", "")).collect()
+    };
+    let changed = |scope: Scope, change: &Change| {
+        let third = When::Utc("2026-03-28T09:00:00".parse().expect("a time"));
+        let now = "2026-03-01T00:00:00Z".parse().expect("a time");
+        update(&object, scope, Some(&third), change, (now, &TimeZone::UTC, "2")).expect("an edit")
+    };
+    let change = Change { attendees: Some(vec![one("carl"), one("dora")]), ..Change::default() };
+    let edited = changed(Scope::Series, &change).object.expect("it is there");
+    assert_eq!(lists(&edited), ["carl dora", "eve dora"]);
+    let rest = changed(Scope::Following, &change);
+    assert_eq!(lists(&rest.object.expect("the first part")), ["bea carl"]);
+    assert_eq!(lists(&rest.following.expect("the rest")), ["carl dora", "eve dora"]);
+    let same = Some(vec![one("bea"), one("carl")]);
+    let change = Change { attendees: same, gone: vec![one("EVE")], ..Change::default() };
+    let edited = changed(Scope::Series, &change).object.expect("it is there");
+    assert_eq!(lists(&edited), ["bea carl", "bea"]);
 }

@@ -171,6 +171,7 @@ pub(super) fn change(call: &ToolCall, book: &Book, old: Option<&Event>) -> Resul
         visibility: own("visibility"),
         rule,
         attendees: listed.then(|| attendees(call, known, false)).transpose()?,
+        gone: Vec::new(),
         organizer: listed.then(|| book.organizer()).flatten(),
         reminder: call.args.get("reminder_minutes").and_then(Value::as_u64).map(|minutes| u32::try_from(minutes).ok()),
     })

@@ -282,10 +282,13 @@ pub(super) async fn add_attendees(call: &ToolCall, book: &Book) -> Result<Value,
 
 pub(super) async fn remove_attendees(call: &ToolCall, book: &Book) -> Result<Value, ToolError> {
     let (row, object) = event(call, book).await?;
-    let gone = texts(call, "attendees");
-    let mut left = object.main().attendees.clone();
-    left.retain(|known| !gone.iter().any(|email| email.eq_ignore_ascii_case(&known.email)));
-    stays_asked(call, book, &object, (&object.main().attendees, &left))?;
-    let change = Change { attendees: Some(left), ..Change::default() };
+    let named = texts(call, "attendees");
+    let goes = |known: &Attendee| named.iter().any(|email| email.eq_ignore_ascii_case(&known.email));
+    // Of single instances, too.
+    let all = object.events.iter().flat_map(|event| event.attendees.clone());
+    let (gone, stay): (Vec<Attendee>, Vec<Attendee>) = all.partition(goes);
+    stays_asked(call, book, &object, (&gone, &stay))?;
+    let left = object.main().attendees.iter().filter(|one| !goes(one)).cloned().collect();
+    let change = Change { attendees: Some(left), gone, ..Change::default() };
     edit(call, book, (row, object), (Scope::Series, change, false)).await
 }
