@@ -283,6 +283,25 @@ async fn what_may_not_be_done_is_said_with_what_mends_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sync_may_be_asked_for_and_left_to_itself() {
+    let Some(account) = Account::start("calendar_google::queued").await else { return };
+    let (_household, _daemon, butler) = started(&account, PRIVATE).await;
+    synced(&butler).await;
+    account.put("lunch", "Lunch", json!({}));
+    account.google.hold(|call| call.id == "calendar.events.list");
+    let asked = butler.ok("calendar_force_sync", json!({"calendar_id": "Ada", "queue": true})).await;
+    assert_eq!((&asked["queued"], &asked["calendars"][0]["state"]), (&json!(true), &json!("syncing")), "{asked}");
+    account.google.holds().await;
+    assert!(titles(&butler).await.is_empty());
+    account.google.release();
+    eventually("it is here", || async {
+        let titles = titles(&butler).await;
+        if titles == ["Lunch"] { Ok(()) } else { Err(format!("{titles:?}")) }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_invitation_is_a_strangers_text() {
     let Some(account) = Account::start("calendar_google::invitation").await else { return };
     let me = json!([{"email": ADA, "self": true, "responseStatus": "needsAction"}]);

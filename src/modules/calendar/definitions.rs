@@ -227,11 +227,12 @@ fn meeting(follows: bool) -> Vec<Declaration> {
 fn syncing() -> Vec<Declaration> {
     let accept = json!({"type": "boolean", "description": "For people: most events were deleted there on purpose"});
     let full = json!({"type": "boolean", "description": "Compare all events, not what changed since the last sync"});
+    let queue = json!({"type": "boolean", "description": "Don't wait for it"});
     vec![
         ("How the calendars follow their providers.", in_calendar(), &[], shows()),
         (
             "Ask providers for changes now. The household's own calendars have none, and are answered as they are.",
-            with(&[("full", full), ("accept_deletions", accept)], &[in_calendar()]),
+            with(&[("full", full), ("queue", queue), ("accept_deletions", accept)], &[in_calendar()]),
             &[],
             shows(),
         ),

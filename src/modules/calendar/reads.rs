@@ -236,6 +236,11 @@ pub(super) async fn force(call: &ToolCall, book: &Book) -> Result<Value, ToolErr
         let ids: Vec<Uuid> = sources.iter().map(|source| source.id).collect();
         ask(&mut book.house().shared(&TenantId::owner()).await?, &ids, (accept, full)).await?;
         book.nudge.notify_one();
+        if call.args.get("queue").and_then(Value::as_bool).unwrap_or(false) {
+            let mut answer = status(call, book).await?;
+            answer["queued"] = json!(true);
+            return Ok(answer);
+        }
         // Another daemon may be the one that does it, so the rows are looked at.
         for _ in 0..PATIENCE {
             if following(book, &sources).await?.iter().all(|state| !state.busy) {
