@@ -23,6 +23,8 @@ struct State {
     /// Sync tokens before this are not known any more.
     oldest: u64,
     page: usize,
+    /// Whether people may be told of what the household writes.
+    tells: bool,
 }
 
 struct Book {
@@ -55,6 +57,11 @@ impl Calendars {
     /// Lists have so many entries on a page.
     pub fn pages_of(&self, entries: usize) {
         self.state(|state| state.page = entries);
+    }
+
+    /// From now on the household may have people told of what it writes.
+    pub fn may_tell(&self) {
+        self.state(|state| state.tells = true);
     }
 
     /// No sync token of before is known any more.
@@ -474,6 +481,7 @@ impl Service for Calendars {
             let invited = state.find(&calendar, &id).is_some_and(|event| event["organizer"]["self"] != true);
             match call.parameter("sendUpdates") {
                 Some("all") if call.id == "calendar.events.patch" && invited => {}
+                Some("all" | "externalOnly") if state.tells => {}
                 told => assert!(!writes || told == Some("none"), "people are told: {call:?}"),
             }
             if writes && !matches!(role.as_str(), "owner" | "writer") {

@@ -39,6 +39,7 @@ mod calendar_moved;
 mod calendar_parts;
 mod calendar_recurrence;
 mod calendar_reminders;
+mod calendar_tells;
 mod calls;
 mod canary;
 mod canary_channels;

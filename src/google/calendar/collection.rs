@@ -1,8 +1,9 @@
 //! One calendar as the other side of a sync.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use async_trait::async_trait;
 use calendar::When;
 use dav::sync::{Changes, Fetched, Found, Next, Page, PushError, Remote, Stored};
 use jiff::tz::TimeZone;
@@ -20,18 +21,29 @@ use crate::{Client, GoogleError};
 const PAGE: &str = "250";
 /// A series with more pages of special instances than this is none.
 const MOST_PAGES: usize = 100;
-/// Nobody is told of what is written.
-const NOBODY_TOLD: (&str, &str) = ("sendUpdates", "none");
-/// Whoever invites is told of an answer: it is for them.
-const INVITER_TOLD: (&str, &str) = ("sendUpdates", "all");
+/// Whom Google mails what is written.
+type Whom = (&'static str, &'static str);
+const NOBODY_TOLD: Whom = ("sendUpdates", "none");
+const ALL_TOLD: Whom = ("sendUpdates", "all");
+const OTHERS_TOLD: Whom = ("sendUpdates", "externalOnly");
 /// How a cursor begins that is a sync token, and one that goes on with a list.
 const TOKEN: &str = "token:";
 const MORE: &str = "page:";
+
+/// Knows whom Google is to tell of what the household changed.
+#[async_trait]
+pub trait Recipients: Send + Sync {
+    /// Of the item at this href as it is sent just now: `all` who come, `externalOnly` those without Google's calendar, else
+    /// nobody.
+    async fn whom(&self, href: &str) -> Result<Option<String>, GoogleError>;
+}
 
 /// One calendar. Its hrefs are the ids of events and series.
 pub struct Collection {
     client: Client,
     id: String,
+    /// `None`: nobody is told of anything.
+    telling: Option<Arc<dyn Recipients>>,
     /// What the newest page of changes held, so that an event is not asked for again that has just come.
     listed: Mutex<BTreeMap<String, Value>>,
 }
@@ -39,7 +51,23 @@ pub struct Collection {
 impl Collection {
     /// The calendar of this id.
     pub fn new(client: &Client, id: &str) -> Self {
-        Self { client: client.clone(), id: id.to_owned(), listed: Mutex::default() }
+        Self { client: client.clone(), id: id.to_owned(), telling: None, listed: Mutex::default() }
+    }
+
+    /// Tells those of changes whom this says.
+    #[must_use]
+    pub fn telling(self, recipients: Arc<dyn Recipients>) -> Self {
+        Self { telling: Some(recipients), ..self }
+    }
+
+    async fn told(&self, href: &str) -> Result<Whom, Why> {
+        let Some(telling) = &self.telling else { return Ok(NOBODY_TOLD) };
+        let whom = telling.whom(href).await?;
+        Ok(match whom.as_deref() {
+            Some("all") => ALL_TOLD,
+            Some("externalOnly") => OTHERS_TOLD,
+            _ => NOBODY_TOLD,
+        })
     }
 
     async fn call(
@@ -176,8 +204,9 @@ impl Collection {
     }
 
     /// Writes what is to be different; the event as it is then.
-    async fn patch(&self, event: &Value, patch: Map<String, Value>) -> Result<Value, GoogleError> {
-        let told = if answers(event, &patch) { INVITER_TOLD } else { NOBODY_TOLD };
+    async fn patch(&self, event: &Value, patch: Map<String, Value>, told: Whom) -> Result<Value, GoogleError> {
+        // Whoever invites is told of an answer: it is for them.
+        let told = if answers(event, &patch) { ALL_TOLD } else { told };
         let body = Value::Object(patch);
         self.call(Method::PATCH, &[id_of(event)], &[told], Some(&body), event["etag"].as_str()).await
     }
@@ -201,7 +230,7 @@ impl Collection {
 
     /// Makes an item say what is wanted. Each of its events is written under the version that was seen. The version of the
     /// item then, if it is certain that it has nobody else's changes.
-    async fn bring(&self, parts: Parts, wanted: &Item) -> Result<Option<String>, Why> {
+    async fn bring(&self, parts: Parts, wanted: &Item, told: Whom) -> Result<Option<String>, Why> {
         let had = fields(&parts.main)?;
         let own_except: Vec<When> = text::recurrence(&parts.main).iter().flat_map(excepted).collect();
         let stays = |when: &&When| wanted.main.except.iter().any(|one| times::same(one, when));
@@ -212,7 +241,7 @@ impl Collection {
         let moved = recurrence.is_some() || patch.contains_key("start");
         let mut main = parts.main.clone();
         if !patch.is_empty() {
-            main = self.patch(&parts.main, patch).await?;
+            main = self.patch(&parts.main, patch, told).await?;
         }
         if !repeats(&parts.main) && !repeats(&main) {
             return Ok(main["etag"].as_str().map(ToOwned::to_owned));
@@ -223,24 +252,24 @@ impl Collection {
             true => self.parts(&id, None).await?.ok_or(Why::Push(PushError::Changed))?,
             false => parts,
         };
-        let mut written = self.instances(&id, &parts, wanted).await?;
+        let mut written = self.instances(&id, &parts, wanted, told).await?;
         if own(&main, parts::UNFINISHED).is_some() {
             let mut done = Map::new();
             done.insert("extendedProperties".to_owned(), json!({"private": {parts::UNFINISHED: null}}));
-            main = self.patch(&main, done).await?;
+            main = self.patch(&main, done, NOBODY_TOLD).await?;
         }
         written.note(&main);
         Ok(self.parts(&id, None).await?.filter(|now| written.is_all_between(&parts, now)).map(|now| now.etag()))
     }
 
     /// Makes the instances of a series what they are to be.
-    async fn instances(&self, id: &str, parts: &Parts, wanted: &Item) -> Result<Written, Why> {
+    async fn instances(&self, id: &str, parts: &Parts, wanted: &Item, told: Whom) -> Result<Written, Why> {
         let mut written = Written::default();
         for one in &wanted.instances {
             let Some(at) = &one.instance else { continue };
             let there = self.find(id, parts, at).await?;
             let there = there.ok_or_else(|| Why::refused(format!("its series has nothing at {at} to change")))?;
-            self.bring_instance(&there, one, &mut written).await?;
+            self.bring_instance(&there, one, told, &mut written).await?;
         }
         let left_out: Vec<When> = text::recurrence(&parts.main).iter().flat_map(excepted).collect();
         let special =
@@ -250,8 +279,7 @@ impl Collection {
                 continue;
             }
             if let Some(there) = self.find(id, parts, at).await?.filter(|one| !is_cancelled(one)) {
-                let gone =
-                    self.call(Method::DELETE, &[id_of(&there)], &[NOBODY_TOLD], None, there["etag"].as_str()).await;
+                let gone = self.call(Method::DELETE, &[id_of(&there)], &[told], None, there["etag"].as_str()).await;
                 if !matches!(gone, Err(GoogleError::Missing { .. } | GoogleError::Gone { .. })) {
                     gone?;
                 }
@@ -265,22 +293,22 @@ impl Collection {
                 continue;
             }
             let at = times::like(&wanted.main.start, &at);
-            self.bring_instance(there, &wanted.main.at(&at)?, &mut written).await?;
+            self.bring_instance(there, &wanted.main.at(&at)?, told, &mut written).await?;
         }
         Ok(written)
     }
 
-    async fn bring_instance(&self, there: &Value, wanted: &Fields, written: &mut Written) -> Result<(), Why> {
+    async fn bring_instance(&self, there: &Value, to: &Fields, told: Whom, written: &mut Written) -> Result<(), Why> {
         let mut patch = match is_cancelled(there) {
             // It says no more than that it is not.
-            true => wanted.all(),
-            false => wanted.patch(&fields(there)?, there, None),
+            true => to.all(),
+            false => to.patch(&fields(there)?, there, None),
         };
         if is_cancelled(there) {
             patch.insert("status".to_owned(), json!("confirmed"));
         }
         if !patch.is_empty() {
-            written.note(&self.patch(there, patch).await?);
+            written.note(&self.patch(there, patch, told).await?);
         }
         Ok(())
     }
@@ -418,8 +446,8 @@ impl Remote for Collection {
     async fn create(&self, href: &str, bytes: &[u8]) -> Result<Stored, PushError<GoogleError>> {
         let wanted = Item::read(bytes).map_err(Why::from)?;
         let unfinished = !wanted.instances.is_empty();
-        let body = wanted.main.body(href, unfinished);
-        let made = match self.call(Method::POST, &[], &[NOBODY_TOLD], Some(&body), None).await {
+        let (body, told) = (wanted.main.body(href, unfinished), self.told(href).await?);
+        let made = match self.call(Method::POST, &[], &[told], Some(&body), None).await {
             Ok(made) => made,
             Err(GoogleError::Exists { .. }) => {
                 // An answer was lost. What is whole is read as any other; what is half done is done.
@@ -431,7 +459,7 @@ impl Remote for Collection {
         let etag = match unfinished {
             true => {
                 let parts = self.parts(href, Some(made)).await.map_err(Why::from)?.ok_or(PushError::Changed)?;
-                self.bring(parts, &wanted).await?
+                self.bring(parts, &wanted, told).await?
             }
             false => Some(Parts::new(made, Vec::new()).etag()).filter(|etag| !etag.is_empty()),
         };
@@ -444,7 +472,7 @@ impl Remote for Collection {
         if parts.etag() != etag {
             return Err(PushError::Changed);
         }
-        let etag = self.bring(parts, &wanted).await?;
+        let etag = self.bring(parts, &wanted, self.told(href).await?).await?;
         Ok(Stored { href: href.to_owned(), etag })
     }
 
@@ -453,7 +481,8 @@ impl Remote for Collection {
         if parts.etag() != etag {
             return Err(PushError::Changed);
         }
-        let gone = self.call(Method::DELETE, &[href], &[NOBODY_TOLD], None, parts.main["etag"].as_str()).await;
+        let told = self.told(href).await?;
+        let gone = self.call(Method::DELETE, &[href], &[told], None, parts.main["etag"].as_str()).await;
         gone.map(|_| ()).map_err(|e| Why::from(e).into())
     }
 }

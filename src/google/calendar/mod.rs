@@ -4,7 +4,7 @@
 //! of the series. Google has each special instance as an event of its own, so an item's version is made of all of theirs.
 //! What is written is what differs, field by field: whatever else Google has of an event (calls, colours, attachments) stays.
 //!
-//! Nobody is sent an invitation or a notice of a change from here.
+//! Nobody is sent an invitation or a notice of a change from here, unless the household says so of a change ([`Recipients`]).
 
 mod collection;
 mod fields;
@@ -19,7 +19,7 @@ use reqwest::Method;
 use serde_json::Value;
 
 use crate::{Client, GoogleError};
-pub use collection::Collection;
+pub use collection::{Collection, Recipients};
 
 /// Where calendars are.
 pub const ORIGIN: &str = "https://www.googleapis.com";

@@ -162,6 +162,21 @@ impl Book {
         self.provider != Provider::Local
     }
 
+    /// Whether its provider tells of a change whom the change says.
+    pub fn tells(&self) -> bool {
+        self.provider == Provider::Google
+    }
+
+    /// What is to be said of a call that says whom to tell.
+    pub fn of_telling(&self, whom: Option<&str>) -> Option<&'static str> {
+        Some(match (self.provider, whom?) {
+            (Provider::Caldav, _) => "send_updates promises nothing: the calendar's server decides whom it tells.",
+            (_, "none") => return None,
+            (Provider::Google, _) => "Google mails them once the change is there.",
+            (Provider::Local, _) => "Nobody was told: the calendar is the household's own. Tell them yourself.",
+        })
+    }
+
     /// Whether nobody but the owner sees and writes a calendar.
     pub fn is_private(&self, calendar: &str) -> bool {
         !self.follows() || self.private.iter().any(|name| name == calendar)

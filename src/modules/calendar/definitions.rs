@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::args::DAYS;
 use super::book::Book;
+use super::writes::told_to;
 use super::{answers, choices, reads, writes};
 use crate::contract::ModuleError;
 use ::tools::{Definition, Effect, EgressRecipient, EgressTarget, Meta, Tool, ToolCall, ToolError, handler};
@@ -45,10 +46,14 @@ fn attendees(about: &str) -> Value {
     json!({"type": "array", "items": {"type": "string", "maxLength": 320}, "maxItems": 100, "description": about})
 }
 
+fn send_updates() -> Value {
+    json!({"type": "string", "enum": ["none", "all", "externalOnly"]})
+}
+
 /// What events are made of. Whom an event in the household's own calendar names, nobody tells.
 fn fields(follows: bool) -> Value {
     let people = attendees("Mail addresses of all who are to come; the calendar's server may tell them");
-    let more = follows.then(|| json!({"attendees": people}));
+    let more = follows.then(|| json!({"attendees": people, "send_updates": send_updates()}));
     with(&[], &[event_fields(), more.unwrap_or_default()])
 }
 
@@ -171,7 +176,10 @@ fn writing(follows: bool) -> Vec<Declaration> {
         (
             "Take an event away, one instance of it, or it from an instance on.",
             with(
-                &[("request_id", text("A key: the same call again under it gives the first result", 200))],
+                &[
+                    ("request_id", text("A key: the same call again under it gives the first result", 200)),
+                    ("send_updates", send_updates()),
+                ],
                 &[one(), scope()],
             ),
             &["event_id"],
@@ -193,7 +201,10 @@ fn meeting(follows: bool) -> Vec<Declaration> {
             } else {
                 "Note who is to come to an event. No invitation is sent: tell them yourself."
             },
-            with(&[("attendees", attendees.clone()), ("optional", optional)], &[one()]),
+            with(
+                &[("attendees", attendees.clone()), ("optional", optional), ("send_updates", send_updates())],
+                &[one()],
+            ),
             &["event_id", "attendees"],
             tells(),
         ),
@@ -203,7 +214,7 @@ fn meeting(follows: bool) -> Vec<Declaration> {
             } else {
                 "Take people off an event's list. Nobody is told."
             },
-            with(&[("attendees", attendees)], &[one()]),
+            with(&[("attendees", attendees), ("send_updates", send_updates())], &[one()]),
             &["event_id", "attendees"],
             tells(),
         ),
@@ -328,7 +339,8 @@ async fn seen_by(call: &ToolCall, book: &Book) -> Result<Option<EgressTarget>, T
     let Some(calendar) = calendar else { return Ok(None) };
     let people: Vec<String> = people.into_iter().collect();
     let whole = format!("the calendar `{}` of {}", calendar.name, book.account());
-    if people.is_empty() && book.is_private(&calendar.name) {
+    let told = told_to(call).filter(|_| book.tells());
+    if people.is_empty() && told.is_none() && book.is_private(&calendar.name) {
         let (outward, those) = (false, Some(Vec::new()));
         return Ok(Some(EgressTarget { outward, to: whole, those, recipient: None }));
     }
@@ -336,5 +348,6 @@ async fn seen_by(call: &ToolCall, book: &Book) -> Result<Option<EgressTarget>, T
     let to = if people.is_empty() { see } else { format!("{see}, and {}", people.join(", ")) };
     // All who learn of it: whoever approves does so for these, and not for others who come to it meanwhile.
     let recipient = Some(EgressRecipient { name: None, channel: "calendar".to_owned(), address: to.clone() });
+    let to = if told.is_some() { format!("{to}; Google mails those who are to come") } else { to };
     Ok(Some(EgressTarget { to, recipient, ..EgressTarget::unknown() }))
 }

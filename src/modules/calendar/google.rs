@@ -4,15 +4,19 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
+use super::book::Book;
 use super::bounded::sync_bounded;
-use super::following::Rows;
+use super::following::{Rows, sql};
 use super::provider::{CalendarProvider, Found, ProviderError};
 use super::settings::Settings;
 use crate::contract::{ModuleContext, ModuleError};
 use crate::grant::given_by;
-use ::google::calendar::{Collection, ORIGIN, calendars};
+use ::google::calendar::{Collection, ORIGIN, Recipients, calendars};
 use ::google::{Client, GoogleError};
+use base::TenantId;
 use dav::sync::{Options, Report};
+use store::StoreError;
+use uuid::Uuid;
 
 /// An account at Google.
 pub(super) struct GoogleAccount {
@@ -75,6 +79,29 @@ impl CalendarProvider for GoogleAccount {
     }
 
     async fn sync(&self, place: &str, rows: &Rows, options: Options) -> Result<Report, ProviderError> {
-        sync_bounded(Collection::new(&self.client, place), rows, options, |e| self.said(e)).await
+        let tells = Arc::new(Tells { book: rows.book.clone(), source: rows.source });
+        let calendar = Collection::new(&self.client, place).telling(tells);
+        sync_bounded(calendar, rows, options, |e| self.said(e)).await
+    }
+}
+
+/// Whom changes of one calendar are told, as their calls said.
+struct Tells {
+    book: Arc<Book>,
+    source: Uuid,
+}
+
+#[async_trait]
+impl Recipients for Tells {
+    async fn whom(&self, href: &str) -> Result<Option<String>, GoogleError> {
+        let asked = async {
+            let mut lease = self.book.house().shared(&TenantId::owner()).await?;
+            sql::tell(&mut lease, self.source, href).await
+        };
+        asked.await.map_err(|e: StoreError| GoogleError::Later {
+            host: "the household".to_owned(),
+            why: e.to_string(),
+            after: None,
+        })
     }
 }

@@ -351,6 +351,18 @@ pub(super) async fn remove(tx: &mut EffectTx<'_, '_>, id: Uuid, revision: i64) -
     Ok(row.is_some_and(|row| row.get("gone")))
 }
 
+/// Notes whom the provider is to tell of a change that this transaction makes; `gone`: a deletion. `false`: more are to be
+/// told of an earlier one, which has not been sent.
+pub(super) async fn tell(
+    tx: &mut EffectTx<'_, '_>,
+    id: Uuid,
+    whom: Option<&str>,
+    gone: bool,
+) -> Result<bool, ToolError> {
+    let row = tx.query_opt("SELECT shared.calendar_tell($1, $2, $3) AS noted", &[&id, &whom, &gone]).await?;
+    Ok(row.is_some_and(|row| row.get("noted")))
+}
+
 store::row! {
     /// Both sides had changed one event: all versions, and how far they are believed.
     pub(super) struct ConflictRow {

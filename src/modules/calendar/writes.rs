@@ -12,6 +12,10 @@ use ::tools::{EffectTx, ToolCall, ToolError};
 use base::crash;
 use calendar::{Attendee, Change, Edited, Object, Scope, When, is_one_of, remove, update};
 
+/// Whoever is told of a change is told of all that is sent with it.
+const NOT_SENT: &str = "An earlier change of this event, of which people are to be told, is not at Google yet: they would be told of \
+                        this one, too. Nothing was changed; call again when calendar_sync_status shows that nothing waits.";
+
 /// One step of a call's transaction.
 pub(super) enum Step {
     Put {
@@ -38,6 +42,11 @@ fn changed_meanwhile() -> ToolError {
 pub(super) fn read_only(calendar: &str) -> ToolError {
     let why = format!("The calendar `{calendar}` can only be read: its server lets this account change nothing there.");
     ToolError::refused("read_only", why)
+}
+
+/// Whom a call wants told of its change, by a provider that does as it is told. `None`: nobody.
+pub(super) fn told_to(call: &ToolCall) -> Option<&str> {
+    call.text("send_updates").filter(|whom| *whom != "none")
 }
 
 /// The event of a call that is to be changed.
@@ -98,6 +107,10 @@ async fn earlier(call: &ToolCall, book: &Book) -> Result<Option<Value>, ToolErro
 
 /// Does all steps and notes the result under the call's key, in one transaction with the call's audit row.
 pub(super) async fn settle(call: &ToolCall, book: &Book, steps: Vec<Step>, result: Value) -> Result<Value, ToolError> {
+    let mut result = result;
+    if let Some(said) = book.of_telling(call.text("send_updates")) {
+        result["note"] = json!(said);
+    }
     let now = call.store.clock().now();
     // A second half of a stranger's series is a stranger's, and so is a result that names a stranger's event.
     let mut lease = call.lease_of_shown().await?;
@@ -135,6 +148,16 @@ async fn take(
         };
         if !done {
             return Err(changed_meanwhile());
+        }
+        let of = match step {
+            Step::Put { id, .. } => Some((*id, false)),
+            Step::Drop { id, .. } => Some((*id, true)),
+            Step::Chosen { .. } => None,
+        };
+        if let Some((id, gone)) = of.filter(|_| book.tells())
+            && !sql::tell(tx, id, told_to(call), gone).await?
+        {
+            return Err(ToolError::refused("changed", NOT_SENT));
         }
     }
     if let Some(key) = call.text("request_id")

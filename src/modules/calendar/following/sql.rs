@@ -209,6 +209,16 @@ pub(super) async fn pending(lease: &mut Lease, source: Uuid) -> Result<Vec<Uuid>
     lease.read(sql, &[&source]).await.column("id").map_err(StoreError::query("reading what a calendar has to send"))
 }
 
+/// Whom the provider is to tell of what is sent of the item at this href: of the newest change alone, not of one before it
+/// whose answer was lost.
+pub(in super::super) async fn tell(lease: &mut Lease, source: Uuid, href: &str) -> Result<Option<String>, StoreError> {
+    let sql = "SELECT CASE WHEN e.ics IS NULL OR i.sent = e.ics THEN i.tell END FROM shared.calendar_items i
+               LEFT JOIN shared.calendar_events e ON (e.tenant_id, e.id) = (i.tenant_id, i.id)
+               WHERE i.tenant_id = shared.tenant() AND i.source = $1 AND i.href = $2";
+    let row = lease.query_opt(sql, &[&source, &href]).await.map_err(StoreError::query("asking who is told"))?;
+    Ok(row.and_then(|row| row.get(0)))
+}
+
 /// What the household has of these events.
 pub(super) async fn had(tx: &mut Tx<'_>, ids: &[Uuid]) -> Result<Vec<(Uuid, Vec<u8>)>, tokio_postgres::Error> {
     let sql = "SELECT id, ics FROM shared.calendar_events WHERE tenant_id = shared.tenant() AND id = ANY ($1)";
