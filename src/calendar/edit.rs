@@ -36,6 +36,8 @@ pub struct Change {
     pub busy: Option<bool>,
     /// `public`, `private` or `confidential`.
     pub visibility: Option<String>,
+    /// As CSS calls it; empty: none.
+    pub color: Option<String>,
     /// `Some(None)`: it repeats no longer.
     pub rule: Option<Option<Rule>>,
     pub attendees: Option<Vec<Attendee>>,
@@ -72,7 +74,8 @@ impl Change {
             event.set("DURATION", Vec::new());
             event.set("DTEND", vec![end.line("DTEND")]);
         }
-        let texts = [("SUMMARY", &self.title), ("DESCRIPTION", &self.description), ("LOCATION", &self.location)];
+        let (about, place) = (&self.description, &self.location);
+        let texts = [("SUMMARY", &self.title), ("DESCRIPTION", about), ("LOCATION", place), ("COLOR", &self.color)];
         for (name, text) in texts {
             if let Some(text) = text {
                 let line = (!text.is_empty()).then(|| Line::new(name, &escape(text)));

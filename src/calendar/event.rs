@@ -11,6 +11,10 @@ use serde::{Deserialize, Serialize};
 use crate::text::{Component, Line};
 use crate::{CalendarError, Rule, When, Zone};
 
+/// Colours by Google's ids, from 1 on, as CSS calls what is near (RFC 7986, 5.9).
+pub const COLORS: &[&str] =
+    &["lavender", "seagreen", "purple", "salmon", "gold", "coral", "skyblue", "dimgray", "blue", "green", "crimson"];
+
 /// Whether an event takes place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -65,6 +69,8 @@ pub struct Event {
     pub busy: bool,
     /// `public`, `private` or `confidential`.
     pub visibility: String,
+    /// A name as in [`COLORS`], or another of CSS.
+    pub color: Option<String>,
     pub start: When,
     /// Not in the event any more; the day after the last for all-day events.
     pub end: When,
@@ -167,6 +173,7 @@ impl Event {
             },
             busy: component.line("TRANSP").is_none_or(|line| !line.value.eq_ignore_ascii_case("TRANSPARENT")),
             visibility: component.line("CLASS").map_or_else(|| "public".to_owned(), |l| l.value.to_ascii_lowercase()),
+            color: component.line("COLOR").map(|line| line.value.trim().to_ascii_lowercase()).filter(|c| c.len() < 40),
             end: start.clone(),
             rule,
             organizer: words.iter().find(|e| e.name == ICalendarProperty::Organizer).and_then(address),

@@ -33,7 +33,7 @@ mod zone_rules;
 pub use answer::{Answer, is_one_of, others, plain_address, respond};
 pub use edit::{Change, Edited, Scope, remove, update};
 pub use error::CalendarError;
-pub use event::{Attendee, Event, GUESTS_WRITE, Status};
+pub use event::{Attendee, COLORS, Event, GUESTS_WRITE, Status};
 pub use free::{Busy, DayHours, FreeSearch, Slot, conflicts, free_slots, suggestions};
 pub use object::Object;
 pub use rule::{Frequency, Rule};

@@ -73,6 +73,12 @@ async fn both_sides_become_equal_whoever_changes_what() {
         (&dentist["start"]["dateTime"], &dentist["colorId"], &dentist["conferenceData"]["conferenceId"]),
         (&json!("2027-03-10T10:00:00+01:00"), &json!("7"), &json!("abc"))
     );
+    let red = json!({"event_id": id_of(&butler, "Dentist at ten").await, "color_id": "11"});
+    butler.ok("calendar_update_event", red).await;
+    synced(&butler).await;
+    assert_eq!(account.there.event(ADA, "dentist").expect("the dentist")["colorId"], "11");
+    let teal = json!({"event_id": id_of(&butler, "Dentist at ten").await, "color_id": "teal"});
+    assert_eq!(butler.ok("calendar_update_event", teal).await["code"], "invalid_value");
     butler.ok("calendar_delete_event", json!({"event_id": id_of(&butler, "Green tea").await})).await;
     there(&account, &["Dentist at ten"]).await;
     account.there.remove(ADA, "dentist");

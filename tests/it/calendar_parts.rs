@@ -177,7 +177,7 @@ async fn arguments_are_taken_by_the_names_that_others_have_for_them() {
     assert_eq!(butler.ok("calendar_update_event", noted).await["status"], "updated");
     assert_eq!(got().await["description"], "Bring the letter");
     // One argument has one value, and what there is nothing for is refused by its name.
-    for (more, named) in [("description", "body"), ("color_id", "color_id"), ("send_updates", "send_updates")] {
+    for (more, named) in [("description", "body"), ("send_updates", "send_updates")] {
         let mut call = dentist.clone();
         call[more] = json!("x");
         let refused = butler.call("calendar_create_event", call).await.text();
@@ -186,6 +186,25 @@ async fn arguments_are_taken_by_the_names_that_others_have_for_them() {
     }
     let told = butler.ok("tool_find", json!({"query": "calendar_create_event"})).await["tools"][0].clone();
     assert!(told["name"] == "calendar_create_event" && !told.to_string().contains("notification"), "{told}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_event_has_a_colour_by_its_name_or_googles_id() {
+    let household = with_calendar(Household::new(), "");
+    let daemon = household.start().await;
+    let butler = daemon.mcp("general");
+    let run = json!({"title": "Run", "start_at": "2027-03-10T09:00", "color_id": "11"});
+    let id = butler.ok("calendar_create_event", run).await["event_id"].clone();
+    let mut now = json!("crimson");
+    for (set, then) in [("", Value::Null), ("Teal", json!("teal")), ("7", json!("skyblue"))] {
+        assert_eq!(butler.ok("calendar_get_event", json!({"event_id": id})).await["color_id"], now);
+        butler.ok("calendar_update_event", json!({"event_id": id, "color_id": set})).await;
+        now = then;
+    }
+    let refused = butler.ok("calendar_update_event", json!({"event_id": id, "color_id": "#ff0000"})).await;
+    assert_eq!(refused["code"], "invalid_value", "{refused}");
+    butler.ok("calendar_update_event", json!({"event_id": id, "title": "Long run"})).await;
+    assert_eq!(butler.ok("calendar_get_event", json!({"event_id": id})).await["color_id"], now);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

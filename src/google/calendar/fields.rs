@@ -1,7 +1,7 @@
 //! What the household has of an event, as Google's fields; and what of them differs from what Google has.
 
 use calendar::text::{Component, Line, Node};
-use calendar::{Event, Object, Status, When, Zone, plain_address};
+use calendar::{COLORS, Event, Object, Status, When, Zone, plain_address};
 use serde_json::{Map, Value, json};
 
 use super::parts;
@@ -69,6 +69,9 @@ impl Fields {
                 plain.insert(name.to_owned(), json!(text));
             }
         }
+        if let Some(at) = event.color.as_ref().and_then(|color| COLORS.iter().position(|one| one == color)) {
+            plain.insert("colorId".to_owned(), json!((at + 1).to_string()));
+        }
         plain.insert("start".to_owned(), times::written(&event.start)?);
         plain.insert("end".to_owned(), times::written(&event.end)?);
         let status = if event.status == Status::Tentative { "tentative" } else { "confirmed" };
@@ -107,7 +110,7 @@ impl Fields {
     pub fn all(&self) -> Map<String, Value> {
         let mut all: Map<String, Value> =
             self.plain.iter().map(|(name, value)| (name.clone(), whole(name, Some(value)))).collect();
-        for name in ["summary", "description", "location"] {
+        for name in ["summary", "description", "location", "colorId"] {
             all.entry(name).or_insert(Value::Null);
         }
         all.insert("attendees".to_owned(), json!(self.attendees));

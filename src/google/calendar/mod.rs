@@ -2,7 +2,7 @@
 //!
 //! An event, and a series with all that is special about single instances, are one item: its href is the id of the event, or
 //! of the series. Google has each special instance as an event of its own, so an item's version is made of all of theirs.
-//! What is written is what differs, field by field: whatever else Google has of an event (calls, colours, attachments) stays.
+//! What is written is what differs, field by field: whatever else Google has of an event (calls, attachments) stays.
 //!
 //! Nobody is sent an invitation or a notice of a change from here, unless the household says so of a change ([`Recipients`]).
 

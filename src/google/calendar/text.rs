@@ -4,7 +4,7 @@
 //! each event that somebody else invites to.
 
 use calendar::text::{Component, Line, Node, escape, quote};
-use calendar::{CalendarError, GUESTS_WRITE, When};
+use calendar::{COLORS, CalendarError, GUESTS_WRITE, When};
 use jiff::SignedDuration;
 use serde_json::Value;
 
@@ -91,6 +91,8 @@ pub(super) fn event(of: &Value, uid: &str, start: &When, instance: Option<&When>
         _ => None,
     };
     lines(&mut out, class.map(|class| Line::new("CLASS", &class)));
+    let color = of["colorId"].as_str().and_then(|id| COLORS.get(id.parse::<usize>().ok()?.wrapping_sub(1)));
+    lines(&mut out, color.map(|color| Line::new("COLOR", color)));
     lines(&mut out, recurrence(of));
     lines(&mut out, organizer(of).map(|email| Line::new("ORGANIZER", &format!("mailto:{}", plain(email)))));
     let guests_write = of["guestsCanModify"] == true && of["attendees"][0].is_object();

@@ -168,14 +168,14 @@ async fn what_is_made_twice_is_there_once() {
     assert!(stored.contains("UID:u1\r\n"), "{stored}");
     // Only under the version that was seen, and only what differs.
     let seen = stored.replace("SUMMARY:Tea", "SUMMARY:Green tea");
-    there.edit(ADA, &href, json!({"colorId": "5", "conferenceData": {"conferenceId": "abc"}}));
+    there.edit(ADA, &href, json!({"guestsCanModify": true, "conferenceData": {"conferenceId": "abc"}}));
     assert!(matches!(calendar.update(&href, &etag, seen.as_bytes()).await, Err(PushError::Changed)));
     let (etag, _) = item(&calendar, &href).await.unwrap();
     let Stored { etag, .. } = calendar.update(&href, &etag, seen.as_bytes()).await.unwrap();
     let event = there.event(ADA, &href).unwrap();
     assert_eq!(
-        (&event["summary"], &event["colorId"], &event["conferenceData"]["conferenceId"]),
-        (&json!("Green tea"), &json!("5"), &json!("abc"))
+        (&event["summary"], &event["guestsCanModify"], &event["conferenceData"]["conferenceId"]),
+        (&json!("Green tea"), &json!(true), &json!("abc"))
     );
     assert!(matches!(calendar.delete(&href, "\"0\"").await, Err(PushError::Changed)));
     calendar.delete(&href, &etag.unwrap()).await.unwrap();

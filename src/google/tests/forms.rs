@@ -37,6 +37,8 @@ fn each_form_of_an_event_goes_there_and_back_unchanged() {
             json!({"recurrence": ["RRULE:FREQ=WEEKLY;COUNT=5", "EXDATE;TZID=Europe/Berlin:20270317T090000"]}),
             vec!["RRULE:FREQ=WEEKLY;COUNT=5", "EXDATE;TZID=Europe/Berlin:20270317T090000"],
         ),
+        (json!({"colorId": "7"}), vec!["COLOR:skyblue"]),
+        (json!({"colorId": "12"}), vec!["STATUS:CONFIRMED"]),
         (
             json!({"attendees": attendees}),
             vec![
@@ -70,6 +72,11 @@ fn only_what_differs_is_written() {
     let text = shown(&event, &[]).unwrap();
     let title = text.replace("SUMMARY:Tea", "SUMMARY:Green tea");
     assert_eq!(changed(&event, &title).unwrap(), json!({"summary": "Green tea, with; milk\nand more"}));
+    let red = text.replace("END:VEVENT", "COLOR:crimson\r\nEND:VEVENT");
+    assert_eq!(changed(&event, &red).unwrap(), json!({"colorId": "11"}));
+    let mut colored = event.clone();
+    colored["colorId"] = json!("11");
+    assert_eq!(changed(&colored, &text).unwrap(), json!({"colorId": null}));
     let day = text.replace(";TZID=Europe/Berlin:20270310T090000", ";VALUE=DATE:20270310");
     let day = day.replace(";TZID=Europe/Berlin:20270310T100000", ";VALUE=DATE:20270311");
     let cleared = |day: &str| json!({"date": day, "dateTime": null, "timeZone": null});

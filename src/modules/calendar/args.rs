@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::book::{Book, refused};
 use ::tools::{ToolCall, ToolError};
-use calendar::{Attendee, Change, Event, Rule, Scope, When, Zone};
+use calendar::{Attendee, COLORS, Change, Event, Rule, Scope, When, Zone};
 
 /// Weekdays as calls name them.
 pub(super) const DAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
@@ -105,6 +105,19 @@ pub(super) fn attendees(call: &ToolCall, known: &[Attendee], optional: bool) -> 
     Ok(all)
 }
 
+/// A colour as events keep it, by its name or Google's id; empty: none. Google has no others.
+fn color(given: &str, book: &Book) -> Result<String, ToolError> {
+    let name = given.trim().to_ascii_lowercase();
+    let by_id = name.parse::<usize>().ok().and_then(|id| COLORS.get(id.wrapping_sub(1)));
+    let name = by_id.map_or(name, |known| (*known).to_owned());
+    let css = || !book.tells() && name.chars().all(|c| c.is_ascii_alphabetic());
+    if name.is_empty() || COLORS.contains(&name.as_str()) || css() {
+        return Ok(name);
+    }
+    let why = format!("color_id takes 1 to {}, or one of {}. Nothing was changed.", COLORS.len(), COLORS.join(", "));
+    Err(ToolError::refused("invalid_value", why))
+}
+
 /// What a call changes of an event. `old`: the event, for an update.
 pub(super) fn change(call: &ToolCall, book: &Book, old: Option<&Event>) -> Result<Change, ToolError> {
     // Whatever is said of an event stays in its zone, for all others who are in it.
@@ -169,6 +182,7 @@ pub(super) fn change(call: &ToolCall, book: &Book, old: Option<&Event>) -> Resul
         status: call.text("status").and_then(|word| serde_json::from_value(Value::String(word.to_owned())).ok()),
         busy: call.args.get("busy").and_then(Value::as_bool).or_else(|| (old.is_none() && days).then_some(false)),
         visibility: own("visibility"),
+        color: call.text("color_id").map(|given| color(given, book)).transpose()?,
         rule,
         attendees: listed.then(|| attendees(call, known, false)).transpose()?,
         gone: Vec::new(),

@@ -70,6 +70,7 @@ fn event_fields() -> Value {
         "status": {"type": "string", "enum": ["confirmed", "tentative", "cancelled"]},
         "busy": {"type": "boolean", "description": "Whether its time counts as taken; all-day events don't by default"},
         "visibility": {"type": "string", "enum": ["public", "private", "confidential"]},
+        "color_id": {"type": "string", "maxLength": 30},
         "reminder_minutes": {"type": "integer", "minimum": 0, "maximum": 40_320, "description": "Minutes before the start of a reminder"},
         "conflict_policy": {"type": "string", "enum": ["suggest", "fail", "allow_overlap"],
                             "description": "When it overlaps another event: suggest answers free times and changes nothing"},
