@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::support::Household;
 
 /// What every butler may read as far as it is its concern, and none may write.
-const OPEN: [&str; 12] = [
+const OPEN: [&str; 13] = [
     "entities",
     "contacts",
     "contact_identities",
@@ -18,6 +18,7 @@ const OPEN: [&str; 12] = [
     "calendar_instances",
     "calendar_cursors",
     "calendar_actions",
+    "calendar_entities",
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

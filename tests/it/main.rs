@@ -31,6 +31,7 @@ mod calendar_caldav;
 mod calendar_caldav_crash;
 mod calendar_choices;
 mod calendar_days;
+mod calendar_entities;
 mod calendar_gaps;
 mod calendar_google;
 mod calendar_injections;

@@ -71,6 +71,7 @@ fn event_fields() -> Value {
         "busy": {"type": "boolean", "description": "Whether its time counts as taken; all-day events don't by default"},
         "visibility": {"type": "string", "enum": ["public", "private", "confidential"]},
         "color_id": {"type": "string", "maxLength": 30},
+        "entity_ids": {"type": "array", "items": {"type": "string", "format": "uuid"}, "maxItems": 50},
         "reminder_minutes": {"type": "integer", "minimum": 0, "maximum": 40_320, "description": "Minutes before the start of a reminder"},
         "conflict_policy": {"type": "string", "enum": ["suggest", "fail", "allow_overlap"],
                             "description": "When it overlaps another event: suggest answers free times and changes nothing"},
@@ -170,7 +171,7 @@ fn writing(follows: bool) -> Vec<Declaration> {
         ("Put an event into a calendar.", with(&[], &[in_calendar(), fields(follows)]), &["title", "start_at"], puts()),
         (
             "Change an event, one instance of it, or it from an instance on. Only what is given changes.",
-            with(&[], &[one(), fields(follows), scope()]),
+            with(&[("clear_entity_ids", json!({"type": "boolean"}))], &[one(), fields(follows), scope()]),
             &["event_id"],
             puts(),
         ),

@@ -106,6 +106,9 @@ pub(super) async fn get(call: &ToolCall, book: &Book) -> Result<Value, ToolError
         "recurrence_rule": event.rule.as_ref().map(|rule| rule.text.clone()), "attendees": event.attendees,
         "organizer": event.organizer,
     });
+    if let Some(about) = sql::about(call, row.id).await? {
+        answer["entity_ids"] = about;
+    }
     if let Some(color) = &event.color {
         answer["color_id"] = json!(color);
     }

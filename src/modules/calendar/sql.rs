@@ -235,6 +235,28 @@ macro_rules! instances {
     };
 }
 
+/// The column `about`: the entities that an event is about. It looks at one event at a time, so that no label of another is
+/// met, and at none where no event is about any.
+macro_rules! about {
+    ($event:literal) => {
+        concat!(
+            "CASE WHEN (SELECT shared.calendar_has_about()) THEN ARRAY (
+                 SELECT coalesce(shared.entity_standing(a.entity), a.entity) FROM shared.calendar_entities a WHERE a.event = ",
+            $event,
+            ") END AS about"
+        )
+    };
+}
+
+/// Which entities a row says that its event is about. `None`: none.
+fn about_of(row: &Row) -> Option<Value> {
+    let mut about = row.get::<_, Option<Vec<Uuid>>>("about")?;
+    // Two may have become one.
+    about.sort_unstable();
+    about.dedup();
+    (!about.is_empty()).then(|| about.iter().map(Uuid::to_string).collect())
+}
+
 /// What takes place in a window in the calendars of these names, or in all, by its start.
 pub(super) async fn listed(
     call: &ToolCall,
@@ -243,7 +265,9 @@ pub(super) async fn listed(
     limit: i64,
 ) -> Result<Vec<Row>, ToolError> {
     const SQL: &str = concat!(
-        "SELECT i.event, i.shown, i.source FROM ",
+        "SELECT i.event, i.shown, i.source, ",
+        about!("i.event"),
+        " FROM ",
         instances!(
             "ARRAY (SELECT s.id FROM shared.calendar_sources s WHERE s.name = ANY ($1) OR $1 = '{}')",
             "(i.ends_at > $2 OR i.starts_at = i.ends_at AND i.starts_at >= $2)"
@@ -261,6 +285,9 @@ pub(super) fn shown(rows: &[Row], sources: &[SourceRow]) -> Vec<Value> {
         let name = sources.iter().find(|one| one.id == source).map(|one| one.name.clone());
         shown["event_id"] = Value::String(row.get::<_, Uuid>("event").to_string());
         shown["calendar_id"] = name.map_or(Value::Null, Value::String);
+        if let Some(about) = about_of(row) {
+            shown["entity_ids"] = about;
+        }
         shown
     };
     rows.iter().map(of).collect()
@@ -361,6 +388,22 @@ pub(super) async fn tell(
 ) -> Result<bool, ToolError> {
     let row = tx.query_opt("SELECT shared.calendar_tell($1, $2, $3) AS noted", &[&id, &whom, &gone]).await?;
     Ok(row.is_some_and(|row| row.get("noted")))
+}
+
+/// Notes which entities an event is about; `None`: those that `other` is. The first of them that there is not.
+pub(super) async fn set_about(
+    tx: &mut EffectTx<'_, '_>,
+    (id, other): (Uuid, Uuid),
+    about: Option<&[Uuid]>,
+) -> Result<Option<Uuid>, ToolError> {
+    let row = tx.query_opt("SELECT shared.calendar_about($1, $2, $3)", &[&id, &other, &about]).await?;
+    Ok(row.and_then(|row| row.get(0)))
+}
+
+/// Which entities an event is about. `None`: none.
+pub(super) async fn about(call: &ToolCall, event: Uuid) -> Result<Option<Value>, ToolError> {
+    const SQL: &str = concat!("SELECT ", about!("$1"));
+    Ok(call.query(SQL, &[&event]).await?.first().and_then(about_of))
 }
 
 store::row! {

@@ -49,6 +49,13 @@ pub(super) fn told_to(call: &ToolCall) -> Option<&str> {
     call.text("send_updates").filter(|whom| *whom != "none")
 }
 
+/// Which entities a call wants its event to be about. `None`: it says nothing of that.
+fn about(call: &ToolCall) -> Option<Vec<Uuid>> {
+    let clear = call.args.get("clear_entity_ids").and_then(Value::as_bool).unwrap_or(false);
+    let ids = || texts(call, "entity_ids").iter().filter_map(|id| id.parse::<Uuid>().ok()).collect();
+    (clear || call.args.contains_key("entity_ids")).then(ids)
+}
+
 /// The event of a call that is to be changed.
 pub(super) async fn event(call: &ToolCall, book: &Book) -> Result<(EventRow, Object), ToolError> {
     let found = book.event(call).await?;
@@ -160,6 +167,14 @@ async fn take(
             return Err(ToolError::refused("changed", NOT_SENT));
         }
     }
+    let put = |step: &Step| if let Step::Put { id, .. } = step { Some(*id) } else { None };
+    let about = about(call);
+    if let (Some(first), Some(id)) = (steps.first().and_then(put), steps.last().and_then(put))
+        && (about.is_some() || first != id)
+        && let Some(none) = sql::set_about(tx, (id, first), about.as_deref()).await?
+    {
+        return Err(ToolError::refused("not_found", format!("There is no entity {none}. Nothing was changed.")));
+    }
     if let Some(key) = call.text("request_id")
         && !sql::note(tx, key, &call.def.name, &hash(call), result).await?
     {
@@ -232,7 +247,11 @@ pub(super) async fn change_event(call: &ToolCall, book: &Book) -> Result<Value, 
     if let Some(left) = &change.attendees {
         stays_asked(call, book, &object, (&old.attendees, left))?;
     }
-    if change == Change::default() {
+    if about(call).is_some() && scope == Scope::This {
+        let why = "entity_ids are those of all instances: change the series, or following. Nothing was changed.";
+        return Err(ToolError::refused("invalid_arguments", why));
+    }
+    if change == Change::default() && about(call).is_none() {
         return Err(ToolError::refused("invalid_arguments", "Nothing is to change: give a title, a time or the like."));
     }
     let moved = change.start.is_some() || change.end.is_some() || change.rule.is_some() || change.busy == Some(true)

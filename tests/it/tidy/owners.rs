@@ -84,6 +84,7 @@ const OWNERS: &[(&str, &[&str])] = &[
             "calendar_actions",
             "calendar_items",
             "calendar_conflicts",
+            "calendar_entities",
             "projects",
             "project_identities",
             "project_injections",
