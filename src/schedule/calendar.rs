@@ -71,7 +71,8 @@ fn definitions() -> Vec<Arc<Definition>> {
         "location": {"type": "string", "maxLength": 500},
         "description": {"type": "string", "maxLength": 20_000},
     });
-    let created = fields.clone();
+    let mut created = fields.clone();
+    created["butler_name"] = json!({"type": "string", "maxLength": 100});
     fields["event_id"] = id.clone();
     fields["enabled"] = json!({"type": "boolean", "description": "false switches it off"});
     let switched = json!({"event_id": id, "enabled": {"type": "boolean"}});
@@ -242,6 +243,12 @@ fn answer(call: &ToolCall, task: &TaskRow, status: &str) -> Value {
 }
 
 async fn create(call: ToolCall, schedules: Scheduler) -> Result<Value, ToolError> {
+    let own = schedules.worker().butler.as_str();
+    if let Some(other) = call.text("butler_name").filter(|name| *name != own) {
+        let why =
+            format!("butler_name: `{own}` makes its own events alone. For one of `{other}`, call {other}'s own tool");
+        return Err(wrong(format!("{why} calendar_create_butler_event, or ask that butler. Nothing was made.")));
+    }
     let mut fields = call.parse::<Event>()?.fields(&call, None)?;
     fields.calendar_event_id = Some(OWN.to_owned());
     Ok(answer(&call, &make(&call, &schedules, fields).await?, "created"))

@@ -251,6 +251,14 @@ async fn a_butlers_own_event_repeats_by_a_rule_that_cron_has_words_for() {
     let plants = json!({"title": "Plants", "action": "water the plants", "start_at": "2099-03-09T09:00", "timezone": "Europe/Berlin",
                         "recurrence_rule": "RRULE:FREQ=WEEKLY;BYDAY=MO,TH;UNTIL=20990319", "location": "Garden",
                         "description": "All but the cactus"});
+    // For whom it is may be said, of the butler itself.
+    let mut others = plants.clone();
+    others["butler_name"] = json!("health");
+    let refused = butler.ok("calendar_create_butler_event", others).await;
+    let says = |why: &str| why.contains("call health's own tool");
+    assert!(refused["code"] == "invalid_arguments" && refused["error"].as_str().is_some_and(says), "{refused}");
+    let mut plants = plants;
+    plants["butler_name"] = json!("general");
     let made = butler.ok("calendar_create_butler_event", plants).await;
     assert_eq!((&made["status"], &made["cron"]), (&json!("created"), &json!("0 9 * * 1,4")), "{made}");
     let listed = async || {
