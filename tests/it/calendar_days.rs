@@ -26,7 +26,7 @@ use tokio_postgres::{Client, Row};
 use crate::support::hostile_mail::Chance;
 use crate::support::radicale::Radicale;
 use crate::support::{Daemon, Household, tally};
-use door::Door;
+use door::{Door, Way};
 use record::{Conflict, Record};
 use there::{RULES, Server, There};
 
@@ -54,6 +54,11 @@ const POINTS: [(&str, usize); 15] = [
     ("calendar.deleting", 1),
     ("calendar.deleted", 1),
 ];
+
+/// The full form has so many days.
+const FULL: u64 = 1000;
+/// What both sides' changes of one event may come to, beside nothing.
+const KINDS: [&str; 5] = ["both_created", "both_edited", "deleted_here", "deleted_there", "merged"];
 
 /// The daemon, and where it will die.
 struct Alive {
@@ -475,6 +480,26 @@ impl Days {
     }
 }
 
+/// Fails unless the days had what they are for. A short form has what no chance leaves out; the full one a kill at each point,
+/// each way in which requests and answers are lost, and each kind of conflict.
+fn had_all(
+    count: u64,
+    kills: &BTreeMap<&'static str, usize>,
+    went: &BTreeMap<Way, usize>,
+    kinds: &BTreeMap<String, usize>,
+) {
+    assert!(kills.contains_key("any instant"), "no daemon was killed: {kills:?}");
+    assert!(went.contains_key(&Way::Answered) && went.len() > 1, "nothing was lost: {went:?}");
+    if count < FULL {
+        return;
+    }
+    let points = POINTS.iter().map(|(name, _)| *name).filter(|name| !kills.contains_key(name));
+    let mut lacks: Vec<String> = points.map(str::to_owned).collect();
+    lacks.extend(Way::ALL.into_iter().filter(|way| !went.contains_key(way)).map(|way| format!("{way:?}")));
+    lacks.extend(KINDS.into_iter().filter(|kind| !kinds.contains_key(*kind)).map(str::to_owned));
+    assert!(lacks.is_empty(), "{count} days without {lacks:?}: {kills:?} {went:?} {kinds:?}");
+}
+
 fn noon(day: Date, home: &TimeZone) -> Timestamp {
     day.at(12, 0, 0, 0).to_zoned(home.clone()).expect("a time").timestamp()
 }
@@ -505,18 +530,19 @@ async fn both_sides_are_equal_after_many_days() {
     for conflict in Conflict::all(&*days.db().await).await {
         *kinds.entry(conflict.kind).or_default() += 1;
     }
+    let (kills, went) = (days.alive.lock().await.kills.clone(), days.door.went());
     let record = days.record.lock().await;
     let (here, there) = (&record.here, &record.there);
     println!(
-        "{count} days: {} events made here and {} there, {} statements here and {} there; requests {}; conflicts {kinds:?}; \
-         kills {:?}; answers {:?}; {:.0} s",
+        "{count} days: {} events made here and {} there, {} statements here and {} there; requests {went:?}; conflicts {kinds:?}; \
+         kills {kills:?}; answers {:?}; {:.0} s",
         here.created.len(),
         there.created.len(),
         here.made.len(),
         there.made.len(),
-        days.door.went(),
-        days.alive.lock().await.kills,
         days.answers.lock().unwrap(),
         begun.elapsed().as_secs_f64()
     );
+    assert!(!here.created.is_empty() && !there.created.is_empty(), "one side made nothing");
+    had_all(count, &kills, &went, &kinds);
 }

@@ -28,6 +28,10 @@ pub enum Way {
     DoneAndAway,
 }
 
+impl Way {
+    pub const ALL: [Self; 6] = [Self::Answered, Self::Lost, Self::Unanswered, Self::Cut, Self::Away, Self::DoneAndAway];
+}
+
 struct Ways {
     chance: Chance,
     /// Whether requests are lost.
@@ -81,8 +85,8 @@ impl Door {
     }
 
     /// How often which way was gone.
-    pub fn went(&self) -> String {
-        self.with(|ways| format!("{:?}", ways.went))
+    pub fn went(&self) -> BTreeMap<Way, usize> {
+        self.with(|ways| ways.went.clone())
     }
 }
 
