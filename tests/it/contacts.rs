@@ -1,11 +1,10 @@
-//! Address books and the people of the house: both ways, by identity for certain and by name on a person's word, and
-//! whatever kills it.
+//! Address books and the people of the house: both ways, by identity for certain and by name on a person's word.
 
 use serde_json::{Value, json};
 
 use crate::inbound::{ended, ingest, message};
 use crate::support::radicale::Server;
-use crate::support::tally::{died, random};
+use crate::support::tally::random;
 use crate::support::{Daemon, Household, Mcp, eventually, model};
 
 /// A real CardDAV server with an address book of ada's.
@@ -346,54 +345,6 @@ async fn two_hundred_contacts_keep_what_nobody_knows() {
         let row = db.query_one(sql, &[&name]).await.expect("the row");
         let (ours, base): (Vec<u8>, Vec<u8>) = (row.get(0), row.get(1));
         assert_eq!((String::from_utf8_lossy(&ours).as_ref(), ours == base), (after.as_str(), true), "{name}");
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn killed_between_any_two_steps_of_a_sync() {
-    let Some(radicale) = Radicale::start("contacts::killed_between_any_two_steps_of_a_sync").await else { return };
-    let household = with_book(Household::new(), &radicale);
-    let points = [
-        "contacts.writing",
-        "contacts.written",
-        "contacts.cursor",
-        "contacts.comparing",
-        "contacts.compared",
-        "contacts.added",
-        "contacts.sending",
-        "contacts.sent",
-    ];
-    for (n, point) in points.into_iter().enumerate() {
-        {
-            // Something comes and something goes.
-            let daemon = household.start().await;
-            sync(&daemon.mcp("general")).await;
-            add(&daemon, &format!("House {n}"), "email", &format!("house{n}@example.org")).await;
-        }
-        radicale
-            .put(
-                &format!("b{n}"),
-                &card(&format!("b{n}"), &format!("Book {n}"), &[&format!("EMAIL:book{n}@example.org")]),
-            )
-            .await;
-        let mut daemon = Daemon::spawn(&Household::again(&household, "BUTLERD_CRASH_POINT", point));
-        died(&mut daemon, point).await;
-        drop(daemon);
-        let daemon = household.start().await;
-        let ran = sync(&daemon.mcp("general")).await;
-        let all = 2 * (n + 1);
-        assert_eq!((&ran["cards"], &ran["linked"]), (&json!(all), &json!(all)), "{point}: {ran}");
-        assert_eq!((&ran["to_push"], &ran["conflicts"]), (&json!(0), &json!(0)), "{point}: {ran}");
-        let wanted: Vec<String> = (0..=n).flat_map(|n| [format!("book{n}@"), format!("house{n}@")]).collect();
-        let (cards, people) = (radicale.all().await, people(&daemon).await);
-        assert_eq!((cards.len(), people.len()), (all, all), "{point}: {cards:?} {people:?}");
-        for who in wanted {
-            assert_eq!(cards.iter().filter(|(_, card)| card.contains(&who)).count(), 1, "{point}: {who} {cards:?}");
-            assert_eq!(people.iter().filter(|line| line.contains(&who)).count(), 1, "{point}: {who} {people:?}");
-        }
-        let db = household.owner().await;
-        let doubled = "SELECT count(*) FROM (SELECT name FROM shared.contacts GROUP BY name HAVING count(*) > 1) d";
-        assert_eq!(db.query_one(doubled, &[]).await.expect("a count").get::<_, i64>(0), 0, "{point}");
     }
 }
 

@@ -60,6 +60,7 @@ mod connect_accounts;
 mod connect_google;
 mod connectors;
 mod contacts;
+mod contacts_crash;
 mod contacts_google;
 mod contacts_kept;
 mod conversation;

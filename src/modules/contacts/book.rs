@@ -150,7 +150,7 @@ impl Remote for Book {
     }
 
     async fn update(&self, href: &str, etag: &str, bytes: &[u8]) -> Result<Stored, PushError<BookError>> {
-        crash::point("contacts.sending");
+        crash::point("contacts.updating");
         let stored = match self {
             Self::Dav { collection, .. } => collection.update(href, etag, bytes).await.map_err(own),
             Self::Google(contacts) => contacts.update(href, etag, bytes).await.map_err(own),
@@ -159,18 +159,21 @@ impl Remote for Book {
                 writing(files, move |files| files.update(&href, &etag, &bytes)).await
             }
         };
-        crash::point("contacts.sent");
+        crash::point("contacts.updated");
         stored
     }
 
     async fn delete(&self, href: &str, etag: &str) -> Result<(), PushError<BookError>> {
-        match self {
+        crash::point("contacts.deleting");
+        let gone = match self {
             Self::Dav { collection, .. } => collection.delete(href, etag).await.map_err(own),
             Self::Google(contacts) => contacts.delete(href, etag).await.map_err(own),
             Self::Files(files) => {
                 let (href, etag) = (href.to_owned(), etag.to_owned());
                 writing(files, move |files| files.delete(&href, &etag)).await
             }
-        }
+        };
+        crash::point("contacts.deleted");
+        gone
     }
 }
