@@ -151,6 +151,45 @@ async fn a_series_and_what_is_special_about_it_go_both_ways() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_series_is_another_from_a_time_on() {
+    let Some(account) = Account::start("calendar_google::following").await else { return };
+    account.put("walk1", "Walk", json!({"recurrence": ["RRULE:FREQ=DAILY;COUNT=6"]}));
+    account.there.edit(ADA, "walk1_20270311T080000Z", json!({"summary": "Early walk"}));
+    account.there.edit(ADA, "walk1_20270314T080000Z", json!({"summary": "Long walk"}));
+    let (household, _daemon, butler) = started(&account, PRIVATE).await;
+    synced(&butler).await;
+    assert_eq!(titles(&butler).await, ["Early walk", "Long walk", "Walk", "Walk", "Walk", "Walk"]);
+    let id = id_of(&butler, "Walk").await;
+    let run = json!({"event_id": id, "recurrence_scope": "following", "instance_start_at": "2027-03-13T09:00",
+                     "title": "Run"});
+    let split = butler.ok("calendar_update_event", run).await;
+    assert_eq!(split["split_from"], id, "{split}");
+    synced(&butler).await;
+    let here = ["Early walk", "Long walk", "Run", "Run", "Walk", "Walk"];
+    // Two series are there, each with what was special on its side, and Google tells of them what the household has.
+    let full = json!({"calendar_id": "Ada", "full": true});
+    butler.ok("calendar_force_sync", full.clone()).await;
+    synced(&butler).await;
+    assert_eq!(titles(&butler).await, here);
+    assert_eq!(account.titles(), ["Early walk", "Long walk", "Run", "Walk"]);
+    let series = |title: &str| account.there.event(ADA, &account.there.id_of(ADA, title)).expect("the series");
+    for title in ["Run", "Walk"] {
+        assert!(series(title)["recurrence"].to_string().contains("COUNT=3"), "{}", series(title));
+    }
+    assert_eq!(series("Run")["start"]["dateTime"], "2027-03-13T09:00:00+01:00");
+    // It ends before its last time.
+    let end = json!({"event_id": id_of(&butler, "Run").await, "recurrence_scope": "following",
+                     "instance_start_at": "2027-03-15T09:00"});
+    assert_eq!(butler.ok("calendar_delete_event", end).await["status"], "deleted");
+    synced(&butler).await;
+    butler.ok("calendar_force_sync", full).await;
+    synced(&butler).await;
+    assert_eq!(titles(&butler).await, ["Early walk", "Long walk", "Run", "Walk", "Walk"]);
+    assert_eq!(account.titles(), ["Early walk", "Long walk", "Run", "Walk"]);
+    assert_eq!(count(&household, "calendar_conflicts").await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_series_is_edited_again_before_it_is_read_back() {
     let Some(account) = Account::start("calendar_google::again").await else { return };
     account.put("walk1", "Walk", json!({"recurrence": ["RRULE:FREQ=DAILY;COUNT=3"]}));
