@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::radicale::Radicale;
+use crate::support::radicale::{CALENDAR, Radicale};
 use crate::support::{Daemon, Household, Mcp, eventually, model};
 
 const PRIVATE: &str = "private = [\"cal\"]\n";
@@ -303,6 +303,70 @@ async fn a_calendar_that_others_see_is_out_of_the_house() {
     let noted =
         "SELECT count(*) FROM shared.calendar_events WHERE convert_from(ics, 'UTF8') LIKE '%DESCRIPTION:Bring cake%'";
     assert_eq!(db.query_one(noted, &[]).await.expect("a number").get::<_, i64>(0), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn days_stay_days_whichever_side_they_come_from() {
+    let Some(server) = Radicale::start("calendar_caldav::days").await else { return };
+    let put = async |uid: &str, lines: &str| {
+        let text = format!(
+            "BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:-//t//t//EN\r\nBEGIN:VEVENT\r\nUID:{uid}\r\nDTSTAMP:20270101T000000Z\r\n\
+             SUMMARY:{uid}\r\n{lines}END:VEVENT\r\nEND:VCALENDAR\r\n"
+        );
+        server.send("PUT", &format!("{CALENDAR}{uid}.ics"), text).await;
+    };
+    put("Fair", "DTSTART;VALUE=DATE:20270310\r\nDTEND;VALUE=DATE:20270312\r\n").await;
+    let weekly = "DTSTART;VALUE=DATE:20270322\r\nDTEND;VALUE=DATE:20270323\r\nRRULE:FREQ=WEEKLY;COUNT=4\r\n\
+                  EXDATE;VALUE=DATE:20270329\r\n";
+    put("Bins", weekly).await;
+    let (_household, _daemon, butler) = started(&server, PRIVATE).await;
+    synced(&butler).await;
+    let listed = async |from: &str, to: &str| {
+        let listed = butler.ok("calendar_list_events", json!({"start_at": from, "end_at": to})).await;
+        let events = listed["events"].as_array().unwrap_or_else(|| panic!("no events: {listed}"));
+        let one = |event: &Value| {
+            let of = |key: &str| event[key].as_str().unwrap_or_default();
+            assert_eq!(event["all_day"], true, "{listed}");
+            format!("{} {} {}", of("title"), of("start_at"), of("end_at"))
+        };
+        events.iter().map(one).collect::<Vec<_>>()
+    };
+    let bins = ["Bins 2027-03-22 2027-03-23", "Bins 2027-04-05 2027-04-06", "Bins 2027-04-12 2027-04-13"];
+    assert_eq!(listed("2027-03-20", "2027-05-01").await, bins, "the clock changes between them");
+    // A day is listed on itself, and on neither of its neighbours.
+    assert_eq!(listed("2027-03-11", "2027-03-12").await, ["Fair 2027-03-10 2027-03-12"]);
+    for (from, to) in [("2027-03-09", "2027-03-10"), ("2027-03-12", "2027-03-13")] {
+        assert_eq!(listed(from, to).await, [] as [&str; 0], "{from}");
+    }
+    let text = async |title: &str| {
+        for href in server.hrefs().await {
+            let text = server.send("GET", &href, String::new()).await;
+            if text.contains(&format!("SUMMARY:{title}\r\n")) {
+                return text;
+            }
+        }
+        panic!("{title} is not there");
+    };
+    let has = |text: &str, lines: &[&str]| {
+        assert!(lines.iter().all(|line| text.contains(&format!("{line}\r\n"))), "{lines:?}: {text}");
+    };
+    // The household's changes and events: the length stays, and no line of it is a midnight.
+    let fair = id_of(&butler, "Fair").await;
+    butler.ok("calendar_update_event", json!({"event_id": fair, "start_at": "2027-03-15"})).await;
+    let moved = json!({"event_id": id_of(&butler, "Bins").await, "recurrence_scope": "this",
+                       "instance_start_at": "2027-04-05", "start_at": "2027-04-06", "conflict_policy": "allow_overlap"});
+    assert_eq!(butler.ok("calendar_update_event", moved).await["status"], "updated");
+    butler.ok("calendar_create_event", event("Holiday", "2027-06-01")).await;
+    synced(&butler).await;
+    has(&text("Fair").await, &["DTSTART;VALUE=DATE:20270315", "DTEND;VALUE=DATE:20270317"]);
+    has(&text("Bins").await, &["RECURRENCE-ID;VALUE=DATE:20270405", "DTSTART;VALUE=DATE:20270406"]);
+    has(&text("Holiday").await, &["DTSTART;VALUE=DATE:20270601"]);
+    assert_eq!(listed("2027-06-01", "2027-06-03").await, ["Holiday 2027-06-01 2027-06-02"]);
+    // And the server's of the same.
+    server.edit("DTEND;VALUE=DATE:20270317", "DTEND;VALUE=DATE:20270318").await;
+    synced(&butler).await;
+    assert_eq!(listed("2027-03-15", "2027-03-16").await, ["Fair 2027-03-15 2027-03-18"]);
+    assert_eq!(listed("2027-04-04", "2027-04-10").await, ["Bins 2027-04-06 2027-04-07"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

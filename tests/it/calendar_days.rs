@@ -27,7 +27,7 @@ use crate::support::hostile_mail::Chance;
 use crate::support::radicale::Radicale;
 use crate::support::{Daemon, Household, tally};
 use door::{Door, Way};
-use record::{Conflict, Record};
+use record::{Conflict, Record, Side};
 use there::{RULES, Server, There};
 
 const BUTLER: &str = "switchboard";
@@ -73,6 +73,7 @@ struct Here {
     id: uuid::Uuid,
     uid: String,
     repeats: bool,
+    all_day: bool,
 }
 
 /// What changes may come to: done, its event was changed or taken away by the other side meanwhile, or a series would end
@@ -245,9 +246,10 @@ impl Days {
     }
 
     async fn events(&self) -> Vec<Here> {
-        let sql = "SELECT id, uid, repeats FROM shared.calendar_events ORDER BY uid";
-        let rows = self.query(sql, &[]).await;
-        rows.iter().map(|row| Here { id: row.get(0), uid: row.get(1), repeats: row.get(2) }).collect()
+        let sql = "SELECT id, uid, repeats, convert_from(ics, 'UTF8') LIKE '%DTSTART;VALUE=DATE:%'
+                   FROM shared.calendar_events ORDER BY uid";
+        let of = |row: &Row| Here { id: row.get(0), uid: row.get(1), repeats: row.get(2), all_day: row.get(3) };
+        self.query(sql, &[]).await.iter().map(of).collect()
     }
 
     fn some<T: Clone>(&self, all: &[T]) -> Option<T> {
@@ -270,8 +272,8 @@ impl Days {
                 self.ask("calendar_delete_event", &args).await;
             }
             _ => {
-                let (word, start) = (self.word(), self.chance(|chance| there::time(chance, self.today())));
-                let mut args = json!({"title": word, "location": format!("at {word}"), "start_at": start.to_string(),
+                let (word, all_day) = (self.word(), self.below(4) == 0);
+                let mut args = json!({"title": word, "location": format!("at {word}"), "start_at": self.when(all_day),
                                       "conflict_policy": "allow_overlap", "request_id": format!("new {word}")});
                 if self.below(3) == 0 {
                     args["recurrence_rule"] = json!(self.chance(|chance| chance.one_of(&RULES).to_owned()));
@@ -282,13 +284,19 @@ impl Days {
         }
     }
 
+    /// A time by chance, or its day.
+    fn when(&self, all_day: bool) -> String {
+        let at = self.chance(|chance| there::time(chance, self.today()));
+        if all_day { at.date().to_string() } else { at.to_string() }
+    }
+
     async fn edit(&self, event: &Here) {
         let word = self.word();
         let mut args = json!({"event_id": event.id, "request_id": word, "conflict_policy": "allow_overlap"});
         match self.below(5) {
             0 => args["location"] = json!(word),
             1 => args["description"] = json!(word),
-            2 => args["start_at"] = json!(self.chance(|chance| there::time(chance, self.today())).to_string()),
+            2 => args["start_at"] = json!(self.when(event.all_day)),
             _ => args["title"] = json!(word),
         }
         self.scoped(event, &mut args).await;
@@ -307,10 +315,16 @@ impl Days {
         args["recurrence_scope"] = json!(["this", "following"][scope]);
         args["instance_start_at"] = one["instance_start_at"].clone();
         if args.get("start_at").is_some() {
-            // An hour or so later, on that day.
-            let start: Timestamp = one["start_at"].as_str().expect("a time").parse().expect("a time");
-            let minutes = i64::try_from(30 + self.below(120)).expect("minutes");
-            args["start_at"] = json!((start + SignedDuration::from_mins(minutes)).to_string());
+            // An hour or so later, on that day; or a day later, or two.
+            let (start, later) = (one["start_at"].as_str().expect("a time"), self.below(120));
+            args["start_at"] = json!(match start.parse::<Timestamp>() {
+                Ok(at) => (at + SignedDuration::from_mins(30 + i64::try_from(later).expect("minutes"))).to_string(),
+                Err(_) => {
+                    let day: Date = start.parse().expect("a day");
+                    let days = if later < 60 { 1 } else { 2 };
+                    day.saturating_add(jiff::Span::new().days(days)).to_string()
+                }
+            });
         }
     }
 
@@ -545,4 +559,7 @@ async fn both_sides_are_equal_after_many_days() {
     );
     assert!(!here.created.is_empty() && !there.created.is_empty(), "one side made nothing");
     had_all(count, &kills, &went, &kinds);
+    let is_day = |word: &String| word.split_once(" DTSTART:").is_some_and(|(_, at)| at.len() == 8);
+    let all_day = |side: &Side| side.made.iter().any(is_day);
+    assert!(count < FULL || all_day(here) && all_day(there), "one side had no event of whole days");
 }

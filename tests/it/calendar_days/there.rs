@@ -100,13 +100,17 @@ pub fn time(chance: &mut Chance, today: DateTime) -> DateTime {
     midnight.saturating_add(SignedDuration::from_mins(hours * 60 + number(chance.below(60))))
 }
 
-/// A new event, sometimes a series.
+/// A new event, sometimes of a whole day, sometimes a series.
 pub fn new(chance: &mut Chance, uid: &str, word: &str, today: DateTime) -> Vec<u8> {
     let at = time(chance, today);
     let (start, end) = (at, at.saturating_add(SignedDuration::from_mins(45)));
     let written = |at: DateTime| at.strftime("%Y%m%dT%H%M%S").to_string();
-    let (zone, times) = match chance.below(2) {
-        0 => ("", format!("DTSTART:{}Z\r\nDTEND:{}Z\r\n", written(start), written(end))),
+    let (zone, times) = match chance.below(4) {
+        0 => {
+            let (day, next) = (When::Date(start.date()), When::Date(start.date().tomorrow().expect("a day")));
+            ("", format!("DTSTART;VALUE=DATE:{}\r\nDTEND;VALUE=DATE:{}\r\n", day.value(), next.value()))
+        }
+        1 => ("", format!("DTSTART:{}Z\r\nDTEND:{}Z\r\n", written(start), written(end))),
         _ => {
             let of = |name: &str, at| format!("{name};TZID=Europe/Berlin:{}\r\n", written(at));
             (ZONE, format!("{}{}", of("DTSTART", start), of("DTEND", end)))
@@ -149,8 +153,9 @@ pub fn changed(chance: &mut Chance, bytes: &[u8], word: &str, (today, home): (Da
             2 => set(event, Line::new("DESCRIPTION", word)),
             _ => {
                 let start = object.main().start.at(time(chance, today));
+                let length = SignedDuration::from_mins(if start.is_date() { 2 * 24 * 60 } else { 50 });
                 set(event, start.line("DTSTART"));
-                set(event, start.plus(SignedDuration::from_mins(50)).expect("a time").line("DTEND"));
+                set(event, start.plus(length).expect("a time").line("DTEND"));
             }
         }
     })
