@@ -168,6 +168,46 @@ async fn an_event_that_overlaps_another_is_answered_by_the_policy() {
     assert_eq!(strict.ok("calendar_create_event", loud).await["code"], "conflict");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn free_time_is_free_in_each_calendar_that_counts() {
+    let (_household, _daemon, butler) = started("calendars = [\"household\", \"work\", \"club\"]\n").await;
+    for (calendar, at) in
+        [("household", "2027-03-10T09:00"), ("work", "2027-03-10T11:00"), ("club", "2027-03-10T10:30")]
+    {
+        let event =
+            json!({"title": calendar, "start_at": at, "calendar_id": calendar, "conflict_policy": "allow_overlap"});
+        let made = butler.ok("calendar_create_event", event).await;
+        assert_eq!(made["status"], "created", "{made}");
+    }
+    // Hours from eight to one at which something of an hour may begin, in these calendars.
+    let free = async |of: Value| {
+        let mut search = json!({"duration_minutes": 60, "search_start": "2027-03-10T08:00", "search_end": "2027-03-10T13:00",
+                                "limit": 20});
+        if !of.is_null() {
+            search["calendar_ids"] = of;
+        }
+        let found = butler.ok("calendar_find_free_slots", search).await;
+        let slots = found["slots"].as_array().unwrap_or_else(|| panic!("no slots: {found}"));
+        let at = |slot: &Value| slot["start_at"].as_str().unwrap_or_default()[11..16].to_owned();
+        slots.iter().map(at).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(free(json!(["household"])).await, "08:00 10:00 11:00 12:00");
+    assert_eq!(free(json!(["work"])).await, "08:00 09:00 10:00 12:00");
+    assert_eq!(free(json!(["club"])).await, "08:00 09:00 11:30");
+    assert_eq!(free(json!(["household", "work"])).await, "08:00 10:00 12:00");
+    assert_eq!(free(json!(["work", "club"])).await, "08:00 09:00 12:00");
+    // All of them, if none is named; and an event of any is in the way of a new one in another.
+    assert_eq!(free(Value::Null).await, "08:00 12:00");
+    let taken = json!({"title": "Visit", "start_at": "2027-03-10T11:15", "calendar_id": "household"});
+    let taken = butler.ok("calendar_create_event", taken).await;
+    let mut titles: Vec<&str> =
+        taken["conflicts"].as_array().into_iter().flatten().filter_map(|one| one["title"].as_str()).collect();
+    titles.sort_unstable();
+    assert_eq!(titles, ["club", "work"], "{taken}");
+    let search = json!({"duration_minutes": 60, "search_start": "2027-03-10", "calendar_ids": ["work", "another"]});
+    assert_eq!(butler.ok("calendar_find_free_slots", search).await["code"], "not_found");
+}
+
 /// What a stranger put into a calendar is in nobody's way but where it overlaps, and its words reach nothing else.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_strangers_event_nearby_changes_nothing_of_the_owners() {
