@@ -169,6 +169,34 @@ async fn an_event_that_overlaps_another_is_answered_by_the_policy() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_the_settings_let_events_overlap_a_call_may_ask_for_more_care() {
+    let (_household, _daemon, butler) = started("[modules.calendar.conflicts]\npolicy = \"allow_overlap\"\n").await;
+    let event = |title: &str| json!({"title": title, "start_at": "2027-03-10T09:00"});
+    let first = butler.ok("calendar_create_event", event("First")).await;
+    assert!(first["status"] == "created" && first.get("overlaps").is_none(), "{first}");
+    let second = butler.ok("calendar_create_event", event("Second")).await;
+    assert_eq!((&second["status"], &second["overlaps"][0]["title"]), (&json!("created"), &json!("First")), "{second}");
+    // So does a change.
+    let later = json!({"title": "Third", "start_at": "2027-03-11T09:00"});
+    let third = butler.ok("calendar_create_event", later).await["event_id"].clone();
+    let moved = json!({"event_id": third, "start_at": "2027-03-10T09:30"});
+    let moved = butler.ok("calendar_update_event", moved).await;
+    let over = moved["overlaps"].as_array().map(Vec::len);
+    assert_eq!((&moved["status"], over), (&json!("updated"), Some(2)), "{moved}");
+    let mut careful = event("Fourth");
+    careful["conflict_policy"] = json!("suggest");
+    let answer = butler.ok("calendar_create_event", careful.clone()).await;
+    assert_eq!(
+        (&answer["status"], answer["suggestions"].as_array().map(Vec::len)),
+        (&json!("conflict"), Some(3)),
+        "{answer}"
+    );
+    careful["conflict_policy"] = json!("fail");
+    assert_eq!(butler.ok("calendar_create_event", careful).await["code"], "conflict");
+    assert_eq!(starts(&list(&butler, "2027-03-01", "2027-04-01").await).len(), 3);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn free_time_is_free_in_each_calendar_that_counts() {
     let (_household, _daemon, butler) = started("calendars = [\"household\", \"work\", \"club\"]\n").await;
     for (calendar, at) in
