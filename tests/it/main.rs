@@ -41,6 +41,7 @@ mod calendar_parts;
 mod calendar_recurrence;
 mod calendar_reminders;
 mod calendar_tells;
+mod calendar_told;
 mod calls;
 mod canary;
 mod canary_channels;
