@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
-use crate::support::{Household, eventually};
+use crate::support::{Household, eventually, owners_zone};
 
 async fn told(household: &Household) -> Vec<(String, i64)> {
     let sql = "SELECT message, count(*) FROM shared.outbox WHERE subject = 'Reminder' GROUP BY 1 ORDER BY 1";
@@ -48,4 +48,62 @@ async fn the_owner_is_reminded_once_of_what_is_not_over() {
     .await;
     let all = told(&household).await;
     assert!(all.len() == 2 && all.iter().all(|(_, times)| *times == 1), "{all:?}");
+}
+
+/// The labels of what the owner was reminded of, once each of these titles was told of.
+async fn labels(household: &Household, titles: &[&str]) -> Vec<String> {
+    let db = household.owner().await;
+    eventually("the reminders", || async {
+        let sql = "SELECT split_part(message, ':', 1) || ' ' || trust FROM shared.outbox WHERE subject = 'Reminder' ORDER BY 1";
+        let rows = db.query(sql, &[]).await.map_err(|e| e.to_string())?;
+        let told: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+        let all = titles.iter().all(|title| told.iter().any(|one| one.starts_with(title)));
+        if all { Ok(told) } else { Err(format!("{told:?}")) }
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reminder_of_a_strangers_event_is_a_strangers_word() {
+    let household = Household::new().with_module("general", "calendar", "\n[modules.calendar]\nprovider = \"local\"\n");
+    let daemon = household.start().await;
+    let butler = daemon.mcp("general");
+    let at = |minutes: i64| (Timestamp::now() + SignedDuration::from_mins(minutes)).to_string();
+    let add = |title: &str, minutes: i64| {
+        json!({"title": title, "start_at": at(minutes), "reminder_minutes": 10,
+               "conflict_policy": "allow_overlap"})
+    };
+    let theirs = butler.ok("calendar_create_event", add("Win a car", 600)).await["event_id"].clone();
+    // As if a stranger had put it there, shortly before it begins.
+    let db = household.owner().await;
+    let lower = "UPDATE shared.calendar_events SET trust = 'stranger' WHERE id::text = $1";
+    assert_eq!(db.execute(lower, &[&theirs.as_str()]).await.expect("the event"), 1);
+    let due =
+        "UPDATE shared.calendar_instances SET trust = 'stranger', starts_at = clock_timestamp() + interval '5 minutes',
+               ends_at = clock_timestamp() + interval '35 minutes', remind_at = clock_timestamp() - interval '5 minutes'
+               WHERE event::text = $1";
+    assert_eq!(db.execute(due, &[&theirs.as_str()]).await.expect("its time"), 1);
+    butler.ok("calendar_create_event", add("Dentist", 8)).await;
+    let told = labels(&household, &["Dentist", "Win a car"]).await;
+    assert!(told.len() == 2 && told[0] != "Dentist stranger" && told[1] == "Win a car stranger", "{told:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reminder_of_a_whole_day_names_the_day() {
+    let household = Household::new().with_module("general", "calendar", "\n[modules.calendar]\nprovider = \"local\"\n");
+    let daemon = household.start().await;
+    let butler = daemon.mcp("general");
+    // Where the household lives it is eleven, or a little later.
+    let home = jiff::tz::TimeZone::get(owners_zone()).expect("the owner's zone");
+    let today = Timestamp::now().to_zoned(home).date();
+    let tomorrow = today.tomorrow().expect("a day");
+    // A day begins at its midnight here, and until it ends it is reminded of.
+    for (title, day, before) in [("Fair", today, 10), ("Bins", tomorrow, 14 * 60), ("Later", tomorrow, 60)] {
+        let event = json!({"title": title, "start_at": day.to_string(), "reminder_minutes": before,
+                           "conflict_policy": "allow_overlap"});
+        assert_eq!(butler.ok("calendar_create_event", event).await["status"], "created", "{title}");
+    }
+    labels(&household, &["Bins", "Fair"]).await;
+    let all = [(format!("Bins: {tomorrow}"), 1_i64), (format!("Fair: {today}"), 1)];
+    assert_eq!(told(&household).await, all);
 }
