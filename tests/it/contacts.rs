@@ -285,6 +285,58 @@ async fn a_name_is_a_proposal_and_each_decision_is_taken_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_merge_is_taken_back_once_the_address_book_has_it() {
+    let Some(radicale) = Radicale::start("contacts::a_merge_is_taken_back_once_the_address_book_has_it").await else {
+        return;
+    };
+    radicale.put("bea", &card("bea", "Bea", &["EMAIL:bea@example.org", "X-ODD;P=\"a;b\":kept"])).await;
+    let household = with_book(Household::new(), &radicale);
+    let daemon = household.start().await;
+    let butler = daemon.mcp("general");
+    // The first, by itself: a later one would give the other a card of her own.
+    eventually("the first sync", || async {
+        let status = butler.ok("contacts_sync_status", json!({})).await;
+        if status["sources"][0]["state"] == "ok" { Ok(()) } else { Err(status.to_string()) }
+    })
+    .await;
+    let lines = |card: &str| {
+        let mut lines: Vec<String> = card.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    let before = lines(&radicale.get("bea").await);
+    let beatrix = add(&daemon, "Beatrix", "telegram", "beatrix1").await;
+    let apart = people(&daemon).await;
+    let whose = "SELECT contact_id::text FROM shared.contact_identities WHERE identity = 'bea@example.org'";
+    let bea: String = household.owner().await.query_one(whose, &[]).await.expect("Bea").get(0);
+    reconcile(&butler, json!({"action": "merge", "contact_id": beatrix, "into": bea})).await;
+    sync(&butler).await;
+    let cards = radicale.all().await;
+    assert!(cards.len() == 1 && cards[0].1.contains("IMPP:tg:beatrix1"), "{cards:?}");
+    assert_eq!(people(&daemon).await, ["Bea email bea@example.org", "Bea telegram beatrix1"]);
+    let (code, out, err) = household.cli(&["undo", "--json"]);
+    assert_eq!(code, 0, "{out}{err}");
+    let calls: Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!(calls["items"][0]["tool"], "contacts_source_reconcile", "{out}");
+    let (code, out, err) = household.cli(&["undo", calls["items"][0]["call"].as_str().expect("a call")]);
+    assert_eq!(code, 0, "{out}{err}");
+    // Her card is what it was, and the other has one of her own.
+    sync(&butler).await;
+    let ran = sync(&butler).await;
+    assert_eq!(
+        (&ran["last_run"]["pushed"], &ran["to_push"], &ran["conflicts"]),
+        (&json!(0), &json!(0), &json!(0)),
+        "{ran}"
+    );
+    assert_eq!(people(&daemon).await, apart);
+    assert_eq!(lines(&radicale.get("bea").await), before);
+    let cards = radicale.all().await;
+    let hers: Vec<&String> = cards.iter().map(|(_, card)| card).filter(|card| card.contains("beatrix1")).collect();
+    assert!(cards.len() == 2 && hers.len() == 1 && hers[0].contains("FN:Beatrix"), "{cards:?}");
+    assert!(proposals(&butler).await.is_empty(), "nobody has to say anything");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_hundred_contacts_keep_what_nobody_knows() {
     let Some(radicale) = Radicale::start("contacts::two_hundred_contacts_keep_what_nobody_knows").await else { return };
     let seed =
