@@ -500,3 +500,44 @@ async fn files_of_vcards_are_read_and_written_if_that_is_allowed() {
     let without: String = after.split_inclusive('\n').filter(|l| !l.contains("dan@") && !l.contains("4930")).collect();
     assert_eq!(without, text);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_a_file_has_no_more_is_archived_and_comes_again() {
+    let place = tempfile::tempdir().expect("a directory");
+    let of = |name: &str| card(name, name, &[&format!("EMAIL:{name}@example.org")]);
+    let (all, dan) = (place.path().join("all.vcf"), place.path().join("dan.vcf"));
+    let write = |path: &std::path::Path, text: &str| std::fs::write(path, text).expect("the file");
+    let (bea, carl) = (of("bea"), of("carl"));
+    write(&all, &format!("{bea}{carl}"));
+    write(&dan, &of("dan"));
+    let section = format!("provider = \"vcard\"\npath = \"{}\"\nwrite = true\n", place.path().display());
+    let household = with_section(Household::new(), &section);
+    let daemon = household.start().await;
+    let butler = daemon.mcp("general");
+    let line = |name: &str| format!("{name} email {name}@example.org");
+    let synced = async |names: &[&str], archived: usize| {
+        let ran = sync(&butler).await;
+        let counted = (&ran["cards"], &ran["archived"], &ran["to_push"]);
+        assert_eq!(counted, (&json!(names.len()), &json!(archived), &json!(0)), "{ran}");
+        assert_eq!(people(&daemon).await, names.iter().map(|name| line(name)).collect::<Vec<_>>());
+    };
+    synced(&["bea", "carl", "dan"], 0).await;
+    // One card of a file goes, and then a file.
+    write(&all, &bea);
+    synced(&["bea", "dan"], 1).await;
+    std::fs::remove_file(&dan).expect("the file goes");
+    synced(&["bea"], 2).await;
+    // Nothing of it is written again, and whoever was archived is a stranger.
+    assert!(!dan.exists() && std::fs::read_to_string(&all).expect("the file") == bea);
+    let believed =
+        "SELECT string_agg(identity || ' ' || believed, ',' ORDER BY identity) FROM shared.contact_identities";
+    let believed: String = household.owner().await.query_one(believed, &[]).await.expect("labels").get(0);
+    assert_eq!(believed, "bea@example.org known,carl@example.org stranger,dan@example.org stranger");
+    write(&all, &format!("{bea}{carl}"));
+    let ran = sync(&butler).await;
+    assert_eq!(ran["cards"], 2, "{ran}");
+    assert_eq!(people(&daemon).await, [line("bea"), line("carl")]);
+    let carls = "SELECT count(*) FROM shared.contacts WHERE name = 'carl'";
+    let carls = household.owner().await.query_one(carls, &[]).await.expect("a count");
+    assert_eq!(carls.get::<_, i64>(0), 1, "the same as before");
+}
