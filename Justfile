@@ -153,7 +153,9 @@ bench-recall file=env('BUTLERD_EVAL_DATA', ''):
 # A household at rest for twice 5 minutes on a disk (`IDLE_SECONDS`), with the promised share of a core.
 # Each flood for 8 minutes, with the promised times (`FLOOD_SECONDS`); the generators of attacks and of
 # lattice programs (`BUTLERD_TEST_CASES`, `BUTLERD_TEST_PROGRAMS`).
-# The calendar's days need the server that `.ci/run clients` installs, and fail where it is missing.
+# The calendar's days need the server that `.ci/run clients` installs, and fail where it is missing. So do 500 events that
+# repeat, which are compared with Python's library: the gate has the same each time, here `RECURRENCE_SEED` or the clock
+# chooses others.
 # Run for about three hours what `cargo test` does for seconds.
 soak:
     STORM_MESSAGES=${STORM_MESSAGES:-10000} STORM_KILLS=${STORM_KILLS:-50} cargo test --test it inbound_storm -- --nocapture
@@ -166,6 +168,7 @@ soak:
     CUT_SECONDS=20 cargo test --test it inbound_database
     CUT_SECONDS=300 cargo test --test it inbound_database
     DAV_DAYS=${DAV_DAYS:-1000} cargo test -p dav many_days -- --nocapture
+    {{with_clients}} BUTLERD_TEST_SEED=${RECURRENCE_SEED:-$(date +%s)} cargo test --test it calendar_recurrence -- --nocapture
     {{with_clients}} CALENDAR_DAYS=${CALENDAR_DAYS:-1000} cargo test --test it calendar_days -- --nocapture
     SCHEDULE_DAYS=${SCHEDULE_DAYS:-10000} cargo test --release -p schedule due
     BUTLERD_TEST_GROUND=${BUTLERD_TEST_GROUND:-/var/tmp} IDLE_SECONDS=${IDLE_SECONDS:-300} cargo test --release --test it idle_day::at_rest -- --nocapture

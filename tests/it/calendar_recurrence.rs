@@ -44,7 +44,7 @@ fn events_take_place_when_recurring_ical_events_says() {
     };
     let seed = match std::env::var("BUTLERD_TEST_SEED") {
         Ok(seed) => seed,
-        // The same events each time, so that nothing depends on luck. Others are asked for by hand.
+        // The same events each time, so that nothing depends on luck. `just soak` has others.
         Err(_) => "6688".to_owned(),
     };
     println!("seed {seed}: BUTLERD_TEST_SEED={seed} makes the same events again");
