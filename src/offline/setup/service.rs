@@ -13,6 +13,8 @@ use base::Secret;
 
 const UNIT: &str = include_str!("../../../config/butlerd.service");
 const UNIT_FILE: &str = "/etc/systemd/system/butlerd.service";
+/// The same unit in the Debian package (`dist/deb`), which brings the program and the account, too.
+const PACKAGED_UNIT: &str = "/usr/lib/systemd/system/butlerd.service";
 const PROGRAM: &str = "/usr/local/bin/butlerd";
 /// Keys for the daemon's environment; for root's eyes alone.
 const ENVIRONMENT: &str = "/etc/butlerd/environment";
@@ -40,20 +42,25 @@ pub fn obstacle() -> Option<&'static str> {
 }
 
 /// The commands that make a service of these files.
-fn commands(program: &str, settings: &Path, roster: &Path) -> Vec<String> {
+fn commands(program: &str, settings: &Path, roster: &Path, packaged: bool) -> Vec<String> {
     let mut all = vec![
         format!("install -m 0755 {program} {PROGRAM}"),
         "systemd-sysusers --inline 'u butlerd - \"butlerd household\" /var/lib/butlerd'".to_owned(),
     ];
+    if packaged {
+        all.clear();
+    }
     if settings != Path::new(SETTINGS) {
         all.push("install -d /etc/butlerd".to_owned());
-        all.push(format!("cp -r {} {ROSTER}", roster.display()));
+        all.push(format!("cp -rT {} {ROSTER}", roster.display()));
         all.push(format!(
             "sed 's|^roster = .*|roster = \"{ROSTER}\"|; /^data_dir = /d' {} > {SETTINGS}",
             settings.display()
         ));
     }
-    all.push(format!("butlerd init --print-unit > {UNIT_FILE}"));
+    if !packaged {
+        all.push(format!("butlerd init --print-unit > {UNIT_FILE}"));
+    }
     all.push("systemctl daemon-reload".to_owned());
     all.push("systemctl enable --now butlerd".to_owned());
     all
@@ -67,7 +74,8 @@ pub fn unit() -> &'static str {
 /// Installs and starts the service, or says why not and what root would do.
 pub fn install(settings: &Path, roster: &Path, key: Option<(&str, &Secret<String>)>) -> Result<Service, SetupError> {
     let program = std::env::current_exe().map(|p| p.display().to_string()).unwrap_or_else(|_| "butlerd".to_owned());
-    let commands = commands(&program, settings, roster);
+    let packaged = is_there(Path::new(PACKAGED_UNIT));
+    let commands = commands(&program, settings, roster, packaged);
     if let Some(why) = obstacle() {
         return Ok(Service { installed: false, why: Some(why.to_owned()), commands });
     }
@@ -78,7 +86,7 @@ pub fn install(settings: &Path, roster: &Path, key: Option<(&str, &Secret<String
         }
     }
     let failed = |what: &str, e: std::io::Error| SetupError::failed(format!("{what} can't be written: {e}."), "");
-    if !is_there(Path::new(PROGRAM)) {
+    if !packaged && !is_there(Path::new(PROGRAM)) {
         fs::copy(&program, PROGRAM).map_err(|e| failed(PROGRAM, e))?;
         fs::set_permissions(PROGRAM, fs::Permissions::from_mode(0o755)).map_err(|e| failed(PROGRAM, e))?;
     }
@@ -86,7 +94,9 @@ pub fn install(settings: &Path, roster: &Path, key: Option<(&str, &Secret<String
         let line = format!("{name}={}\n", value.expose());
         write_new(Path::new(ENVIRONMENT), &line, 0o600).map_err(|e| failed(ENVIRONMENT, e))?;
     }
-    write_new(Path::new(UNIT_FILE), UNIT, 0o644).map_err(|e| failed(UNIT_FILE, e))?;
+    if !packaged {
+        write_new(Path::new(UNIT_FILE), UNIT, 0o644).map_err(|e| failed(UNIT_FILE, e))?;
+    }
     for (program, args) in [
         ("systemd-sysusers", &["--inline", "u butlerd - \"butlerd household\" /var/lib/butlerd"][..]),
         ("systemctl", &["daemon-reload"]),
