@@ -76,8 +76,10 @@ doc:
 ci:
     .ci/run
 
-# Build the program for people, `target/dist/stripped/butlerd`, and say how large it is and which crates its code is of. Takes
-# long, and some GiB of memory, because all crates are optimised as one.
+# `target/dist/release/` then has the program, the Debian package, which glibc they need, the bill of materials and checksums.
+# `BUTLERD_GLIBC_CEILING=2.34` makes it fail on a newer glibc. Takes long, and some GiB of memory, because all crates are
+# optimised as one.
+# Build the program for people and what is published of it, and say how large all is and which crates its code is of.
 dist:
     #!/usr/bin/env bash
     set -euo pipefail
@@ -85,7 +87,7 @@ dist:
     cargo build --locked --profile dist --bin butlerd
     mkdir -p "$built/stripped"
     strip -o "$built/stripped/butlerd" "$built/butlerd"
-    printf '%s: %d bytes\n' "$built/stripped/butlerd" "$(stat -c %s "$built/stripped/butlerd")"
+    dist/release "$built/stripped/butlerd" "$built/release"
     just sizes "$built/butlerd"
 
 # How much code of a program with symbols is of which crate: `just sizes target/debug/butlerd`. Generic code counts for the crate
