@@ -10,8 +10,22 @@ pub const PLACEHOLDERS: &[&str] = &["ID", "SESSION", "MEMORY", "EVENT", "RULE", 
 
 /// Programs of others. Their commands are read, not run: they want a network, a login, or a machine of their own, or
 /// only say where the next command is typed.
-const FOREIGN: &[&str] =
-    &["npm", "ollama", "vllm", "llama-server", "claude", "codex", "curl", "git", "mkdir", "cd", "cp", "systemctl"];
+const FOREIGN: &[&str] = &[
+    "npm",
+    "ollama",
+    "vllm",
+    "llama-server",
+    "claude",
+    "codex",
+    "curl",
+    "git",
+    "mkdir",
+    "cd",
+    "cp",
+    "systemctl",
+    "apt",
+    "sha256sum",
+];
 
 /// A command of butlerd on a page.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
