@@ -396,8 +396,7 @@ pub(super) async fn set_about(
     (id, other): (Uuid, Uuid),
     about: Option<&[Uuid]>,
 ) -> Result<Option<Uuid>, ToolError> {
-    let row = tx.query_opt("SELECT shared.calendar_about($1, $2, $3)", &[&id, &other, &about]).await?;
-    Ok(row.and_then(|row| row.get(0)))
+    tx.query_opt("SELECT shared.calendar_about($1, $2, $3)", &[&id, &other, &about]).await.cell(0)
 }
 
 /// Which entities an event is about. `None`: none.

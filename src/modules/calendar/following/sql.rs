@@ -215,8 +215,7 @@ pub(in super::super) async fn tell(lease: &mut Lease, source: Uuid, href: &str) 
     let sql = "SELECT CASE WHEN e.ics IS NULL OR i.sent = e.ics THEN i.tell END FROM shared.calendar_items i
                LEFT JOIN shared.calendar_events e ON (e.tenant_id, e.id) = (i.tenant_id, i.id)
                WHERE i.tenant_id = shared.tenant() AND i.source = $1 AND i.href = $2";
-    let row = lease.query_opt(sql, &[&source, &href]).await.map_err(StoreError::query("asking who is told"))?;
-    Ok(row.and_then(|row| row.get(0)))
+    lease.query_opt(sql, &[&source, &href]).await.cell(0).map_err(StoreError::query("asking who is told"))
 }
 
 /// What the household has of these events.
