@@ -98,5 +98,8 @@ async fn what_no_calendar_can_promise_is_said() {
     let daemon = household.start().await;
     let butler = daemon.mcp("general");
     synced(&butler).await;
+    // The second change would be refused, were the first one's sync to write between its look and its change.
+    server.server.stands_still(true);
     assert!(noted(&butler, "none").await.as_str().is_some_and(|note| note.contains("promises nothing")));
+    server.server.stands_still(false);
 }
