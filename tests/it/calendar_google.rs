@@ -73,8 +73,10 @@ async fn both_sides_become_equal_whoever_changes_what() {
         (&dentist["start"]["dateTime"], &dentist["colorId"], &dentist["conferenceData"]["conferenceId"]),
         (&json!("2027-03-10T10:00:00+01:00"), &json!("7"), &json!("abc"))
     );
+    // What Google made of it is read back, which would refuse a change that had looked before.
+    synced(&butler).await;
     let red = json!({"event_id": id_of(&butler, "Dentist at ten").await, "color_id": "11"});
-    butler.ok("calendar_update_event", red).await;
+    assert_eq!(butler.ok("calendar_update_event", red).await["status"], "updated");
     synced(&butler).await;
     assert_eq!(account.there.event(ADA, "dentist").expect("the dentist")["colorId"], "11");
     let teal = json!({"event_id": id_of(&butler, "Dentist at ten").await, "color_id": "teal"});
