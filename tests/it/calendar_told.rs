@@ -126,6 +126,11 @@ async fn why_a_calendar_does_not_follow_is_a_strangers_word_where_it_quotes_one(
         assert!(!told_why || of_session(&household, &ran).await == strangers(), "{tool}: {ran}");
     }
     // Nor does the owner hear it as the household's own word.
-    let told = "SELECT DISTINCT trust FROM shared.outbox WHERE message LIKE '%pay-eve%' AND trust <> 'stranger'";
-    assert_eq!(texts(&household, told).await, [] as [&str; 0]);
+    let told = "SELECT DISTINCT trust FROM shared.outbox WHERE message LIKE '%pay-eve%'";
+    let trusts = eventually("the owner is told", || async {
+        let trusts = texts(&household, told).await;
+        if trusts.is_empty() { Err("no notice".to_owned()) } else { Ok(trusts) }
+    })
+    .await;
+    assert_eq!(trusts, ["stranger"]);
 }
