@@ -536,9 +536,12 @@ async fn both_sides_are_equal_after_many_days() {
         if n % REST == 0 || n == count {
             days.rest().await;
         }
-        day = day.tomorrow().expect("a day");
-        *days.today.lock().unwrap() = day;
-        days.household.set_clock(&noon(day, &days.home).to_string());
+        // After the last day none begins: a sync would be due then, and the daemon die at its point while it is asked below.
+        if n < count {
+            day = day.tomorrow().expect("a day");
+            *days.today.lock().unwrap() = day;
+            days.household.set_clock(&noon(day, &days.home).to_string());
+        }
     }
     let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
     for conflict in Conflict::all(&*days.db().await).await {
