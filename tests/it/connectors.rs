@@ -16,7 +16,9 @@ fn heartbeat(endpoint: &str, instance: &str, state: &str) -> Value {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn connectors_register_by_their_heartbeat_and_backfills_keep_to_their_limits() {
-    let household = Household::new();
+    // A backfill's rows are counted by the hour, which is not to end meanwhile: the clock shows the first half of one.
+    let late = jiff::Timestamp::now().as_second() / 60 % 60 >= 30;
+    let household = Household::new().env("BUTLERD_CLOCK_OFFSET", if late { "30m" } else { "0s" });
     let daemon = household.start().await;
     let switchboard = daemon.mcp("switchboard");
     let refused = async |tool: &str, args: Value, code: &str| {
