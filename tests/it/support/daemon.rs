@@ -66,13 +66,15 @@ impl Daemon {
     pub fn wait_ready_or_end(mut self) -> (Self, bool) {
         let started = Instant::now();
         loop {
+            // Looked at first: one that dies of what it does as soon as it is ready has been ready.
+            let ended = self.ended();
             let text = std::fs::read_to_string(self.data.join("run/daemon.json")).unwrap_or_default();
             let info: Value = serde_json::from_str(&text).unwrap_or(Value::Null);
             if info["pid"].as_u64() == Some(u64::from(self.child.id())) {
                 self.info = info;
                 return (self, true);
             }
-            if self.ended() {
+            if ended {
                 return (self, false);
             }
             assert!(started.elapsed() < Duration::from_secs(120), "the daemon is not ready:\n{}", self.log());
