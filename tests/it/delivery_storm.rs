@@ -104,7 +104,7 @@ async fn every_message_leaves_once_while_the_daemon_is_killed() {
         }
         if died < deaths && seen >= (2 * died + 1) * messages as u64 / (2 * deaths + 1) {
             // The receiver itself is gone for a while.
-            let gone = receiver.die();
+            let gone = receiver.die().await;
             tokio::time::sleep(Duration::from_millis(200 + random(seed + died) % 300)).await;
             receiver = Receiver::revive(gone).await;
             died += 1;

@@ -175,7 +175,7 @@ async fn a_receiver_that_puts_off_or_fails_gets_it_later_and_in_order() {
     let row = settled(&client, &id(&down), "dead").await;
     assert_eq!((row.get::<_, i32>(3), row.get::<_, Option<&str>>(2)), (10, Some("exhausted")));
     // Nobody listens: surely not sent, so it arrives once they do.
-    let gone = receiver.die();
+    let gone = receiver.die().await;
     let waiting = general.call("notify", to("door", "are you there")).await.text();
     let receiver = Receiver::revive(gone).await;
     settled(&client, &id(&waiting), "sent").await;

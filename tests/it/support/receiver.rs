@@ -9,7 +9,7 @@ use serde_json::Value;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 
-use super::Household;
+use super::{Household, ports};
 use crate::bot_api::read;
 
 /// The credential that signs.
@@ -51,7 +51,9 @@ impl Drop for Receiver {
 
 impl Receiver {
     pub async fn start() -> Self {
-        Self::listen(TcpListener::bind("127.0.0.1:0").await.expect("a port"), Arc::default())
+        // One that nobody else is given while it is away.
+        let address = ("127.0.0.1", ports::free(1)[0]);
+        Self::listen(TcpListener::bind(address).await.expect("a port"), Arc::default())
     }
 
     fn listen(listener: TcpListener, hooks: Arc<Mutex<Vec<Hook>>>) -> Self {
@@ -70,7 +72,10 @@ impl Receiver {
     }
 
     /// Dies: nobody listens at its address any more. What it saw can be listened on with.
-    pub fn die(self) -> (SocketAddr, Arc<Mutex<Vec<Hook>>>) {
+    pub async fn die(mut self) -> (SocketAddr, Arc<Mutex<Vec<Hook>>>) {
+        self.task.abort();
+        // Only then is its socket closed.
+        let _ = (&mut self.task).await;
         (self.addr, self.hooks.clone())
     }
 
