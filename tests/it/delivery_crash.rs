@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::crash::kill_postgres;
 use crate::delivery_storm::try_notify;
-use crate::support::tally::{TALLY, died};
+use crate::support::tally::{TALLY, died, dying_at};
 use crate::support::{Household, Receiver, eventually};
 
 /// Has something sent that dies at the point, with the database or without, and starts again. Its row's state, and how
@@ -17,7 +17,7 @@ async fn killed_at(
     endpoint: &str,
 ) -> (String, usize) {
     let message = format!("{endpoint} {point}");
-    let mut daemon = Household::again(household, "BUTLERD_CRASH_POINT", point).start().await;
+    let mut daemon = dying_at(household, point).await;
     let arguments = match endpoint {
         "chat" => json!({"intent": "send", "message": message}),
         _ => json!({"intent": "send", "channel": "webhook", "recipient": endpoint, "message": message}),
@@ -79,7 +79,7 @@ async fn killed_while_the_owner_is_told() {
     let receiver = Receiver::start().await;
     let household = Household::few().with_tally(1).with_webhook(&receiver, "");
     for (n, point) in ["notice.before", "notice.committed"].into_iter().enumerate() {
-        let mut daemon = Household::again(&household, "BUTLERD_CRASH_POINT", point).start().await;
+        let mut daemon = dying_at(&household, point).await;
         let arguments =
             json!({"intent": "send", "channel": "webhook", "recipient": "door", "message": format!("[no] {n}")});
         let _ = try_notify(&household.data(), TALLY, &arguments).await;

@@ -397,6 +397,21 @@ impl Household {
         .await;
     }
 
+    /// Waits until the owner is told of all that is on record, so that no notice is on its way out any more or about to be.
+    pub async fn all_told(&self, what: &str) {
+        let client = self.owner().await;
+        let sql = "SELECT (SELECT count(*) FROM shared.notices WHERE delivery_id IS NULL),
+                          (SELECT count(*) FROM shared.outbox WHERE state IN ('pending', 'sending'))";
+        eventually(&format!("{what}: the owner is told of all"), || async {
+            let row = client.query_one(sql, &[]).await.map_err(|e| e.to_string())?;
+            match (row.get::<_, i64>(0), row.get::<_, i64>(1)) {
+                (0, 0) => Ok(()),
+                (untold, open) => Err(format!("{untold} are untold, and {open} deliveries are open")),
+            }
+        })
+        .await;
+    }
+
     /// Waits until there is exactly one notice for each bad end of a delivery.
     pub async fn each_has_a_notice(&self, what: &str) {
         let client = self.owner().await;

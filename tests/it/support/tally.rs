@@ -120,11 +120,23 @@ pub async fn died(daemon: &mut Daemon, round: &str) {
 /// Starts a daemon that stands still at its next passage of the point. What it does of itself in its start is none: it is
 /// up before passages count.
 pub async fn standing_at(household: &Household, point: &str) -> Daemon {
+    armed(household, "BUTLERD_STOP_POINT", point).await
+}
+
+/// As [`standing_at`], of a daemon that dies there.
+pub async fn dying_at(household: &Household, point: &str) -> Daemon {
+    armed(household, "BUTLERD_CRASH_POINT", point).await
+}
+
+async fn armed(household: &Household, what: &str, point: &str) -> Daemon {
     let armed = household.path().join("armed");
     let _ = std::fs::remove_file(&armed);
-    let household = Household::again(household, "BUTLERD_STOP_POINT", point)
-        .env("BUTLERD_STOP_ARMED", armed.to_str().expect("a path in UTF-8"));
+    let household =
+        Household::again(household, what, point).env("BUTLERD_STOP_ARMED", armed.to_str().expect("a path in UTF-8"));
     let daemon = household.start().await;
+    if point.starts_with("outbox.") {
+        household.all_told(point).await;
+    }
     std::fs::write(&armed, "").expect("the file that arms it");
     daemon
 }
