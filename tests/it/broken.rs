@@ -15,7 +15,7 @@ async fn others_are_up(daemon: &crate::support::Daemon, but: &str) {
             assert_eq!(butler["state"], "up", "{butler}");
         }
     }
-    assert_eq!(daemon.get("/readyz").await.0, 200);
+    daemon.ready().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -113,7 +113,7 @@ async fn a_second_daemon_is_told_of_the_first() {
         assert!(code == 1 && said.contains(&running), "{listen}: {said}");
         assert!(!said.contains("can't be served"), "{said}");
     }
-    assert_eq!(daemon.get("/readyz").await.0, 200);
+    daemon.ready().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -46,9 +46,8 @@ const PROBE: &str = "[butler]\nname = \"tester\"\nport = 40190\ndescription = \"
 /// After the kill: the next start makes it right by itself.
 async fn check_recovery(household: &Household, round: &str, expect_interrupted: Option<usize>) {
     let daemon = household.start().await;
+    daemon.ready().await;
     let status = daemon.status().await;
-    assert_eq!(status["ready"], true, "{round}: {status}");
-    assert_eq!(status["database"]["up"], true, "{round}");
     for butler in status["butlers"].as_array().expect("butlers") {
         assert_eq!(butler["state"], "up", "{round}: {butler}");
     }

@@ -41,7 +41,7 @@ async fn doctor_names_a_log_of_the_database_that_is_broken() {
     let (code, out, err) = household.cli(&["restore", &backup]);
     assert_eq!(code, 0, "{out}{err}");
     let mut daemon = household.start().await;
-    assert_eq!(daemon.get("/readyz").await.0, 200);
+    daemon.ready().await;
     assert_eq!(tokio::task::block_in_place(|| daemon.stop_blocking()), 0);
     let (_, report, _) = household.cli(&["doctor"]);
     assert!(report.contains("tells of no damage"), "{report}");

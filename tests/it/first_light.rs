@@ -42,7 +42,7 @@ async fn without_a_key_the_butler_is_up_and_says_what_to_set() {
     assert!(err.contains("butlerd secret set ANTHROPIC_API_KEY"), "{err}");
     let health = daemon.mcp("health");
     assert_eq!(health.ok("status", json!({})).await["model"]["ready"], false);
-    assert_eq!(daemon.get("/readyz").await.0, 200);
+    daemon.ready().await;
     assert_eq!(health.ok("sessions_list", json!({})).await, json!([]));
 }
 

@@ -92,7 +92,8 @@ async fn who_has_a_token_is_served_beside_hundreds_who_have_none() {
     let admin: u16 = daemon.admin().rsplit_once(':').expect("a port").1.parse().expect("a port");
     let _crowd = crowd(admin).await;
     let asked = tokio::time::timeout(PROMPT, daemon.get("/readyz")).await;
-    assert!(asked.is_ok_and(|(status, _)| status == 200), "the admin port is deaf");
+    // Whether it is ready is another question.
+    assert!(asked.is_ok_and(|(status, _)| [200, 503].contains(&status)), "the admin port is deaf");
 
     let gateway = u16::try_from(daemon.info["gateway"].as_u64().expect("a gateway")).expect("a port");
     let _crowd = crowd(gateway).await;

@@ -131,6 +131,18 @@ impl Daemon {
         (response.status().as_u16(), response.text().await.expect("a body"))
     }
 
+    /// Waits until it says that it is ready. A machine that stands still for a moment lets a probe of its database or disk
+    /// be late, and then it says for that moment that it is not.
+    pub async fn ready(&self) {
+        super::eventually("it is ready", || async {
+            match self.get("/readyz").await {
+                (200, _) => Ok(()),
+                (code, body) => Err(format!("{code} {body}")),
+            }
+        })
+        .await;
+    }
+
     /// The household's status.
     pub async fn status(&self) -> Value {
         self.rpc("status", serde_json::json!({})).await
