@@ -71,11 +71,13 @@ const AGE: &str = "UPDATE tally.sessions SET queued_at = queued_at - interval '1
 const READ: &str = "UPDATE shared.outbox SET state = 'sent', reason = NULL, last_error = NULL, receipt = '{\"read_by\": \"telegram\"}',
     settled_at = created_at, followed_at = created_at WHERE state = 'waiting'";
 
-/// How many rows are left of each.
+/// How many rows are left of each. That no channel takes the answers, the owner may be told, while they wait: notices are not
+/// what this is about.
 const LEFT: &str = "SELECT ARRAY[(SELECT count(*) FROM tally.sessions), (SELECT count(DISTINCT session_id) FROM tally.session_events),
         (SELECT count(*) FROM tally.route_inbox), (SELECT count(*) FROM switchboard.message_inbox),
         (SELECT count(*) FROM switchboard.route_segments), (SELECT count(*) FROM shared.conversation WHERE direction = 'in'),
-        (SELECT count(*) FROM shared.conversation WHERE direction = 'out'), (SELECT count(*) FROM shared.outbox),
+        (SELECT count(*) FROM shared.conversation WHERE direction = 'out' AND kind <> 'notice'),
+        (SELECT count(*) FROM shared.outbox WHERE kind <> 'notice'),
         (SELECT count(DISTINCT session_id) FROM tally.tool_calls WHERE session_id IS NOT NULL)]";
 
 /// The attachments that are left, of the switchboard and of the butler that they were handed to.
