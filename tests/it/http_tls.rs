@@ -97,7 +97,7 @@ async fn only_certificates_of_trusted_authorities_are_believed() {
     let mut household = Household::few().butler("forecast", BUTLER);
     for (tool, scheme, port) in services {
         let file = format!(
-            "---\ndescription: Asks.\nurl: {scheme}://127.0.0.1:{port}/\ntimeout: 5s\n\
+            "---\ndescription: Asks.\nurl: {scheme}://127.0.0.1:{port}/\ntimeout: 40s\n\
              allow_hosts: ['127.0.0.1:{port}', '127.0.0.1:{trusted}', '127.0.0.1:{plain}']\n---\n"
         );
         household = household.write(&format!("forecast/tools/{tool}.http"), &file);
