@@ -30,14 +30,18 @@ async fn count(db: &Client, sql: &str) -> i64 {
     db.query_one(sql, &[]).await.expect("a count").get(0)
 }
 
+/// Waits until it is so many, for as long as it goes on.
 async fn counted(db: &Client, what: &str, sql: &str, wanted: i64) {
-    eventually(what, || async {
-        match count(db, sql).await {
-            n if n == wanted => Ok(()),
-            n => Err(format!("{n}, not {wanted}")),
-        }
-    })
-    .await;
+    let mut seen = -1;
+    while seen != wanted {
+        seen = eventually(what, || async {
+            match count(db, sql).await {
+                n if n != seen || n == wanted => Ok(n),
+                n => Err(format!("{n}, not {wanted}")),
+            }
+        })
+        .await;
+    }
 }
 
 /// A household that takes many messages of a stranger.

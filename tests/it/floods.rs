@@ -15,7 +15,7 @@ use crate::idle_sockets::more_descriptors;
 use crate::inbound::message;
 use crate::soak::proc;
 use crate::support::{Daemon, Household, http, model};
-use attackers::{Attack, Body};
+use attackers::{Attack, Body, Done};
 use owner::Owner;
 
 /// So much more memory a flood may cost the daemon, in KiB.
@@ -57,13 +57,20 @@ async fn count(db: &Client, sql: &str) -> i64 {
     db.query_one(sql, &[]).await.expect("a count").get(0)
 }
 
-/// Lets the owner write for as long as a flood lasts, and demands what he is promised. The attack that came to its end.
-async fn beside(name: &str, household: &Household, daemon: &Daemon, attack: Attack) -> attackers::Done {
+/// Lets the owner write for as long as a flood lasts and until there was `enough` of it, and demands what he is promised. The
+/// attack that came to its end.
+async fn beside(
+    (name, enough): (&str, impl Fn(&Done) -> bool),
+    household: &Household,
+    daemon: &Daemon,
+    attack: Attack,
+) -> Done {
     let db = household.owner().await;
     let (length, asked) = length();
     let before = proc::memory(daemon.pid(), "VmRSS");
     let mut owner = Owner::new(daemon);
-    let most = owner.write_for(length, || proc::memory(daemon.pid(), "VmRSS")).await;
+    let memory = || proc::memory(daemon.pid(), "VmRSS");
+    let most = owner.write_for(length, || enough(&attack.so_far()), memory).await;
     let done = attack.end().await;
     let seen = owner.heard(&db).await;
     println!("{name}, {} s: {seen}; {done}; {before} KiB before, at most {most}", length.as_secs());
@@ -98,7 +105,8 @@ async fn strangers_who_flood_with_messages_keep_the_owner_from_nothing() {
         envelope.to_string()
     };
     let url = format!("http://{}/api/ingest", daemon.admin());
-    let done = beside("messages", &household, &daemon, Attack::messages(8, &url, &token, envelope)).await;
+    let full = |done: &Done| asked || done.of(429) > 0;
+    let done = beside(("messages", full), &household, &daemon, Attack::messages(8, &url, &token, envelope)).await;
     let db = household.owner().await;
     let taken = "SELECT count(*) FROM switchboard.message_inbox WHERE trust = 'stranger'";
     let taken = count(&db, taken).await;
@@ -119,8 +127,9 @@ async fn sockets_without_a_token_keep_the_owner_from_nothing() {
     let daemon = household.start().await;
     let admin: u16 = daemon.admin().rsplit_once(':').expect("a port").1.parse().expect("a port");
     let ports = [admin, daemon.port("health"), daemon.port("switchboard")];
-    let done = beside("sockets", &household, &daemon, Attack::sockets(&ports)).await;
-    assert!(done.tried > 3 * attackers::SOCKETS, "those that were closed were replaced: {done}");
+    let replaced = |done: &Done| done.tried > 3 * attackers::SOCKETS;
+    let done = beside(("sockets", replaced), &household, &daemon, Attack::sockets(&ports)).await;
+    assert!(replaced(&done), "those that were closed were replaced: {done}");
     let called = daemon.mcp("health").ok("status", json!({})).await;
     assert!(called.is_object(), "{called}");
 }
@@ -141,8 +150,9 @@ async fn costly_schedules_keep_the_owner_from_nothing() {
                "params": {"name": "schedule_create", "arguments": wish}})
         .to_string()
     };
-    let done = beside("cron", &household, &daemon, Attack::messages(4, &url, &token, call)).await;
-    assert!(done.of(200) > 10, "they were answered: {done}");
+    let answered = |done: &Done| done.of(200) > 10;
+    let done = beside(("cron", answered), &household, &daemon, Attack::messages(4, &url, &token, call)).await;
+    assert!(answered(&done), "they were answered: {done}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -158,8 +168,9 @@ async fn big_bodies_keep_the_owner_from_nothing() {
         Body { port: health, path: "/mcp", token: daemon.token() },
         Body { port: health, path: "/mcp", token: "nobody's".to_owned() },
     ];
-    let done = beside("bodies", &household, &daemon, Attack::bodies(&bodies)).await;
-    assert!(done.of(413) > 0 && done.of(401) > 0, "what was too big or nobody's was refused: {done}");
+    let refused = |done: &Done| done.of(413) > 0 && done.of(401) > 0;
+    let done = beside(("bodies", refused), &household, &daemon, Attack::bodies(&bodies)).await;
+    assert!(refused(&done), "what was too big or nobody's was refused: {done}");
 }
 
 /// What bounds strangers who take a new name for each message is what strangers have together.

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -21,7 +21,7 @@ const LIMIT: usize = 4 << 20;
 const SLOW: Duration = Duration::from_millis(100);
 
 /// What an attack came to: how many tries, and how many of each status.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Done {
     pub tried: usize,
     statuses: BTreeMap<u16, usize>,
@@ -36,14 +36,6 @@ impl Done {
         self.tried += 1;
         *self.statuses.entry(status.unwrap_or(0)).or_default() += 1;
     }
-
-    fn join(mut self, other: Self) -> Self {
-        self.tried += other.tried;
-        for (status, times) in other.statuses {
-            *self.statuses.entry(status).or_default() += times;
-        }
-        self
-    }
 }
 
 impl fmt::Display for Done {
@@ -55,7 +47,8 @@ impl fmt::Display for Done {
 /// One that is under way.
 pub struct Attack {
     stop: CancellationToken,
-    attackers: JoinSet<Done>,
+    attackers: JoinSet<()>,
+    done: Arc<Mutex<Done>>,
 }
 
 /// Where big bodies go.
@@ -68,13 +61,19 @@ pub struct Body {
 
 impl Attack {
     fn new() -> Self {
-        Self { stop: CancellationToken::new(), attackers: JoinSet::new() }
+        Self { stop: CancellationToken::new(), attackers: JoinSet::new(), done: Arc::default() }
+    }
+
+    /// What it came to so far.
+    pub fn so_far(&self) -> Done {
+        self.done.lock().expect("the tries").clone()
     }
 
     /// Ends it; what it came to. What was being sent just then does not count.
     pub async fn end(self) -> Done {
         self.stop.cancel();
-        self.attackers.join_all().await.into_iter().fold(Done::default(), Done::join)
+        self.attackers.join_all().await;
+        self.done.lock().expect("the tries").clone()
     }
 
     /// Tries one after the other, each of which gives a status.
@@ -82,14 +81,10 @@ impl Attack {
     where
         F: Future<Output = Option<u16>> + Send,
     {
-        let stop = self.stop.clone();
+        let (stop, done) = (self.stop.clone(), self.done.clone());
         self.attackers.spawn(async move {
-            let mut done = Done::default();
-            loop {
-                tokio::select! {
-                    () = stop.cancelled() => return done,
-                    status = one() => done.add(status),
-                }
+            while let Some(status) = stop.run_until_cancelled(one()).await {
+                done.lock().expect("the tries").add(status);
             }
         });
     }

@@ -12,6 +12,8 @@ use crate::support::{Daemon, eventually};
 
 /// How often he writes.
 const PACE: Duration = Duration::from_millis(500);
+/// How much longer he writes at most.
+const PATIENCE: Duration = Duration::from_secs(50);
 
 pub struct Owner {
     url: String,
@@ -73,16 +75,16 @@ impl Owner {
         Self { url, token: daemon.token(), http, sent: Vec::new(), accepts: Vec::new() }
     }
 
-    /// Writes at his pace, every other message for a butler that he names. `memory`: what the daemon uses; the most of
-    /// it.
-    pub async fn write_for(&mut self, length: Duration, memory: impl Fn() -> u64) -> u64 {
+    /// Writes at his pace, every other message for a butler that he names, for so long, and on until it is `enough`: a slow
+    /// machine needs longer for the same flood. `memory`: what the daemon uses; the most of it.
+    pub async fn write_for(&mut self, length: Duration, enough: impl Fn() -> bool, memory: impl Fn() -> u64) -> u64 {
         let begun = Instant::now();
         let mut pace = tokio::time::interval(PACE);
         let mut most = memory();
         for n in 0.. {
             pace.tick().await;
             most = most.max(memory());
-            if begun.elapsed() >= length {
+            if begun.elapsed() >= length && (enough() || begun.elapsed() >= length + PATIENCE) {
                 break;
             }
             self.write(n).await;
