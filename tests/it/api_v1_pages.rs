@@ -210,6 +210,12 @@ async fn pages_of_a_search_show_each_memory_once() {
     for n in 61..=120 {
         remember(n).await;
     }
+    eventually("an index that has the new ones, too", || async {
+        let found = mcp.ok("memory_search", asked.clone()).await;
+        let many = found["results"].as_array().map_or(0, Vec::len);
+        if found["answered_by"] == "index" && many == 100 { Ok(()) } else { Err(format!("{many}: {found}")) }
+    })
+    .await;
     let rest = walk(&daemon, &format!("{path}&limit=20"), Some(next)).await;
     let (shown, later) = (column(std::slice::from_ref(&first), "id"), column(&rest, "id"));
     let distinct: BTreeSet<String> = shown.iter().chain(&later).map(Value::to_string).collect();

@@ -391,6 +391,7 @@ async fn fill(household: &Household, daemon: &Daemon) {
     message["control"]["pinned_target"] = json!("general");
     crate::support::tally::insist(&household.data(), &message).await;
     household.at_rest("filled").await;
+    household.all_delivered("filled").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

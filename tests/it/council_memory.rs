@@ -11,9 +11,10 @@ use crate::support::{eventually, model};
 pub const QUESTION: &str = "Which boiler do we have?";
 pub const GROUP: &str = "llm_council";
 
-/// The settings of the graph at this address, with more lines behind.
+/// The settings of the graph at this address, with more lines behind. A graph that is late on a busy machine is no answer, so it
+/// has its time.
 pub fn graph(url: &str, more: &str) -> String {
-    format!("\n[modules.council.graphiti]\nurl = \"{url}\"\ncall_timeout = \"5s\"\n{more}")
+    format!("\n[modules.council.graphiti]\nurl = \"{url}\"\ncall_timeout = \"20s\"\nsearch_within = \"30s\"\n{more}")
 }
 
 /// Two members and a chairman who deliberate, and say as a judge of memory what `judge` is.
@@ -49,7 +50,8 @@ pub fn described(episodes: &[Value]) -> Vec<(String, String)> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_that_is_said_is_recorded_and_nobody_waits_for_it() {
     let Some(graphiti) = Graphiti::plain().await else { return };
-    graphiti.control(json!({"slow": 1500})).await;
+    // Whatever is told last takes so long after the answer, until that is looked at.
+    graphiti.control(json!({"slow": 10_000})).await;
     let (one, two, own) = models("?").await;
     let memory = "\n[modules.council.memory]\nenabled = false\n";
     let household = with_council(
@@ -61,6 +63,7 @@ async fn all_that_is_said_is_recorded_and_nobody_waits_for_it() {
     let end = household.asks_council(QUESTION);
     assert_eq!(end["output"], "Ask the label.");
     let then = graphiti.episodes(GROUP).await.len();
+    graphiti.control(json!({"slow": 0})).await;
     assert!(then < 4, "the answer was there before all was recorded: {then}");
     let episodes = described(&graphiti.has(GROUP, 4).await);
     let said = |who: &str, what: &str| (who.to_owned(), what.to_owned());
@@ -97,7 +100,9 @@ async fn a_direct_answer_is_recorded_with_its_question() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sure_memory_answers_and_ask_again_deliberates() {
     let Some(graphiti) = Graphiti::plain().await else { return };
-    graphiti.control(json!({"facts": [fact(1)]})).await;
+    let fact = fact(1);
+    let day = fact["valid_at"].as_str().expect("a time")[..10].to_owned();
+    graphiti.control(json!({"facts": [fact]})).await;
     let (one, two, own) = models(&sure(json!([1]))).await;
     let memory = "\n[modules.council.memory]\nthreshold = 0.5\n";
     let household = with_council(
@@ -109,7 +114,7 @@ async fn a_sure_memory_answers_and_ask_again_deliberates() {
     let end = household.asks_council(QUESTION);
     let answer = end["output"].as_str().unwrap_or_default();
     assert!(answer.starts_with("A Vaillant.") && answer.contains("The boiler is a Vaillant ecoTEC."), "{end}");
-    assert!(answer.contains(&days_ago(1)[..10]), "{answer}");
+    assert!(answer.contains(&day), "{answer}");
     assert_eq!((one.requests().len(), two.requests().len()), (0, 0), "the stages are bypassed");
     let question = daemon.newest_question().await;
     assert_eq!(question["way"], "memory", "{question:#}");

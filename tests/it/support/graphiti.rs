@@ -179,19 +179,26 @@ impl Graphiti {
         found["episodes"].as_array().expect("a list").clone()
     }
 
-    /// Waits until the stand-in has so many episodes of a group; gives them.
+    /// Waits until the stand-in has so many episodes of a group, for as long as there come more; gives them.
     pub async fn has(&self, group: &str, count: usize) -> Vec<Value> {
-        eventually("episodes at Graphiti", || async {
-            let state = self.http.get(self.at("control")).send().await.map_err(|e| e.to_string())?;
-            let state: Value = state.json().await.map_err(|e| e.to_string())?;
-            let all = state["episodes"].as_array().cloned().unwrap_or_default();
-            let found: Vec<Value> = all.into_iter().filter(|episode| episode["group_id"] == group).collect();
-            match found.len() {
-                n if n >= count => Ok(found),
-                n => Err(format!("{n} of {count}; {} lost", state["lost"])),
+        let mut seen = 0;
+        loop {
+            let found = eventually("episodes at Graphiti", || async {
+                let state = self.http.get(self.at("control")).send().await.map_err(|e| e.to_string())?;
+                let state: Value = state.json().await.map_err(|e| e.to_string())?;
+                let all = state["episodes"].as_array().cloned().unwrap_or_default();
+                let found: Vec<Value> = all.into_iter().filter(|episode| episode["group_id"] == group).collect();
+                match found.len() {
+                    n if n >= count || n > seen => Ok(found),
+                    n => Err(format!("{n} of {count}; {} lost", state["lost"])),
+                }
+            })
+            .await;
+            seen = found.len();
+            if seen >= count {
+                return found;
             }
-        })
-        .await
+        }
     }
 
     /// Waits until the real one has read, or lost, so many episodes in all; what it has lost.
