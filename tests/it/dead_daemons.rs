@@ -134,7 +134,7 @@ async fn all_ended_once(client: &Client) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_dead_daemon_held_is_taken_up_by_the_other_as_its_leases_end() {
     // The promise is 35 s with the leases of 30 s that a household has: `RECOVERY_LEASE=30 RECOVERY_SLACK=5`.
-    let lease = times("RECOVERY_LEASE", 6);
+    let lease = times("RECOVERY_LEASE", 10);
     let (shared, model, receiver) = (Shared::start().await, hanging_once().await, Receiver::start().await);
     let household = || shared.quiet_household(&model, &receiver, lease);
     let (left, right) = (household(), household());

@@ -79,7 +79,7 @@ async fn every_message_leaves_once_while_the_daemon_is_killed() {
     let (messages, kills) = (setting("NOTIFIES", 80) as usize, setting("NOTIFY_KILLS", 3));
     let seed = setting("STORM_SEED", u64::from(std::process::id()));
     let mut receiver = Receiver::start().await;
-    let household = std::sync::Arc::new(Household::few().with_tally(1).with_webhook(&receiver, "timeout = \"3s\""));
+    let household = std::sync::Arc::new(Household::few().with_tally(1).with_webhook(&receiver, "timeout = \"8s\""));
     let mut daemon: Daemon = household.start().await;
     let begun = Instant::now();
     let senders: Vec<_> = (0..SENDERS)

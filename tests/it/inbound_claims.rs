@@ -11,7 +11,8 @@ const LEASE: &str = "2";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_stopped_past_its_lease_settles_nothing_and_the_one_that_took_over_does() {
-    let model = counting_model(1500).await;
+    // Longer than it takes to stop it, and to see after that whose claim it is.
+    let model = counting_model(6000).await;
     let household = Household::few_with_model(&model).with_tally(1).env("BUTLERD_LEASE_SECONDS", LEASE);
     let daemon = household.start().await;
     let client = household.owner().await;
@@ -263,7 +264,14 @@ async fn a_thread_keeps_its_order_while_others_pass() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rows_that_cannot_be_read_end_and_keep_nobody_waiting() {
-    let model = counting_model(3000).await;
+    let echo = |ms: u64| json!({"call": {"tool": "probe_echo", "arguments": {"ms": ms}}});
+    let add = json!({"call": {"tool": "tally_add", "arguments": {"mark": "{{match.1}}"}}});
+    // The first one lasts until the rows of both others are changed, on a busy machine as well.
+    let model = model(json!([
+        {"when": r"(?s).*\bcount: (n[2-5])\b", "steps": [echo(0), add, {"say": "counted {{match.1}}"}]},
+        {"when": r"\bcount: (n1)\b", "steps": [echo(15_000), add, {"say": "counted {{match.1}}"}]},
+    ]))
+    .await;
     let household = Household::few_with_model(&model).with_tally(1);
     let _daemon = household.start().await;
     let client = household.owner().await;
