@@ -393,17 +393,21 @@ async fn a_servers_own_database_is_backed_up_and_restored_too() {
 async fn what_was_a_butlers_once_is_kept_too() {
     let household = Household::whole();
     let _daemon = household.start().await;
-    let client = household.owner().await;
+    let mut client = household.owner().await;
     let sql = "SET butlerd.tenant = 'owner'; INSERT INTO travel.state (key, value) VALUES ('passport', '\"old\"');
                DELETE FROM shared.butler_roles WHERE butler = 'travel'";
     client.batch_execute(sql).await.expect("a butler that nobody knows any more");
+    // The butler is up all the while, and may write.
+    let moment = client.build_transaction().isolation_level(tokio_postgres::IsolationLevel::RepeatableRead);
+    let tx = moment.start().await.expect("a transaction");
+    let id: String = tx.query_one("SELECT pg_export_snapshot()", &[]).await.expect("a snapshot").get(0);
     let file = household.path().join("a.backup");
-    let said = told("backup", busy(&household, &["backup", text(&file), "--json"]));
+    let said = told("backup", busy(&household, &["backup", text(&file), "--snapshot", &id, "--json"]));
     assert!(!said["butlers"].as_array().is_some_and(|b| b.contains(&json!("travel"))), "{said}");
     let rows = |all: prints::Prints| -> prints::Prints {
         all.into_iter().filter(|(table, print)| table.starts_with("travel.") && print.contains(" rows ")).collect()
     };
-    let expected = rows(prints(&client).await);
+    let expected = rows(prints(&tx).await);
     assert!(expected["travel.state"].starts_with("1 rows"), "{expected:?}");
     same("travel", &expected, &rows(at_rest(&restored(&file, &key(&household)).data()).await));
 }

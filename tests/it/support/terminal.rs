@@ -13,7 +13,7 @@ use super::Household;
 pub struct Terminal {
     child: Child,
     keys: File,
-    shown: Arc<Mutex<String>>,
+    shown: Arc<Mutex<Vec<u8>>>,
     read: usize,
 }
 
@@ -41,14 +41,14 @@ impl Terminal {
             .spawn()
             .expect("butlerd runs");
         drop(far);
-        let shown = Arc::new(Mutex::new(String::new()));
+        let shown = Arc::new(Mutex::new(Vec::new()));
         let (mut screen, text) = (File::from(near.try_clone().expect("a copy")), shown.clone());
         std::thread::spawn(move || {
             let mut part = [0; 4096];
             while let Ok(n) = screen.read(&mut part)
                 && n > 0
             {
-                text.lock().expect("the text").push_str(&String::from_utf8_lossy(&part[..n]));
+                text.lock().expect("the text").extend_from_slice(&part[..n]);
             }
         });
         Self { child, keys: File::from(near), shown, read: 0 }
@@ -100,7 +100,8 @@ impl Terminal {
 
     /// All that was shown so far.
     pub fn shown(&self) -> String {
-        self.shown.lock().expect("the text").clone()
+        // Read as a whole: the end of a part may be in the middle of a character.
+        String::from_utf8_lossy(&self.shown.lock().expect("the text")).into_owned()
     }
 
     /// Waits for the end and returns the exit code.
