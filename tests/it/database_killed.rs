@@ -250,7 +250,8 @@ async fn killed_under_a_schedules_run() {
     for point in ["schedule.due", "schedule.claimed", "schedule.dispatched", "schedule.tried", "schedule.settled"] {
         let mark = mark_of(point);
         let mut daemon = standing_at(&household, point).await;
-        let (tally, made) = (daemon.mcp(TALLY), json!({"name": mark, "in": "1s", "prompt": format!("count: {mark}")}));
+        // Late enough for the answer to be there before the database goes.
+        let (tally, made) = (daemon.mcp(TALLY), json!({"name": mark, "in": "5s", "prompt": format!("count: {mark}")}));
         let making = tokio::spawn(async move { tally.ok("schedule_create", made).await });
         killed_under(&household, &mut daemon, point).await;
         making.await.expect("it is made");

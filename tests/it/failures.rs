@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use testkit::model::ScriptedModel;
 
-use crate::support::{Daemon, Household, Mcp, RUNTIMES, Runtime, eventually, installed, model, ports};
+use crate::support::{Daemon, Household, Mcp, RUNTIMES, Runtime, eventually, installed, leads_a_session, model, ports};
 
 /// What happens, and the error class that a session of each runtime ends with, in the order of [`RUNTIMES`].
 type Row = (&'static str, [&'static str; 4]);
@@ -157,12 +157,12 @@ async fn a_child_that_somebody_else_ends_has_failed_whatever_it_exits_with() {
     assert!(wrong.is_empty(), "{}\n", wrong.join("\n"));
 }
 
-/// The process whose environment names this workspace.
+/// The process whose environment names this workspace, and none that it has started, which may have a smaller number.
 fn child_of(home: &str) -> Option<i32> {
     let entries = std::fs::read_dir("/proc").expect("proc").flatten();
     entries.filter_map(|e| Some((e.file_name().to_str()?.parse().ok()?, e.path()))).find_map(|(pid, path)| {
         let environ = std::fs::read(path.join("environ")).unwrap_or_default();
-        String::from_utf8_lossy(&environ).contains(home).then_some(pid)
+        (String::from_utf8_lossy(&environ).contains(home) && leads_a_session(&path)).then_some(pid)
     })
 }
 

@@ -17,7 +17,14 @@ async fn killed_at(points: &[&str]) {
         let message = envelope(&mark, &mark, &format!("count: {mark}"), "interactive");
         let dying = Household::again(&household, "BUTLERD_CRASH_POINT", point);
         let mut daemon = dying.start().await;
-        let taken = hand_in(&household.data(), &http(), &message).await;
+        // A machine that stood still for a moment takes nothing just then.
+        let taken = eventually(point, || async {
+            match hand_in(&household.data(), &http(), &message).await {
+                Some((status @ (429 | 503), _, answer)) => Err(format!("{status}: {answer}")),
+                taken => Ok(taken),
+            }
+        })
+        .await;
         died(&mut daemon, point).await;
         if n.is_multiple_of(2) {
             kill_postgres(&household);

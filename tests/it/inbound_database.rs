@@ -86,7 +86,7 @@ async fn a_database_that_says_nothing_is_waited_for() {
     let back = Instant::now();
     let message = envelope("meanwhile", "meanwhile", "count: meanwhile", "interactive");
     insist(&household.data(), &message).await;
-    assert!(back.elapsed() < Duration::from_secs(5), "taken only {:?} after its return", back.elapsed());
+    assert!(back.elapsed() < Duration::from_secs(15), "taken only {:?} after its return", back.elapsed());
     ended_once(&household, "after the silence", 7, &["meanwhile"]).await;
     assert!(!daemon.ended());
 }
@@ -120,7 +120,7 @@ async fn a_database_that_is_gone_is_waited_for() {
         let text = format!("count: after-{n}");
         insist(&household.data(), &envelope(&format!("after-{n}"), "chat", &text, "interactive")).await;
     }
-    assert!(back.elapsed() < Duration::from_secs(5), "taken only {:?} after its return", back.elapsed());
+    assert!(back.elapsed() < Duration::from_secs(15), "taken only {:?} after its return", back.elapsed());
     let later = ["after-0", "after-1", "after-2", "after-3", "after-4", "after-5"];
     ended_once(&household, "after the cut", 12, &later).await;
     assert!(!daemon.ended());

@@ -60,7 +60,8 @@ pub async fn child_environment(household: &Household) -> (BTreeMap<String, Strin
     .await
 }
 
-fn leads_a_session(process: &Path) -> bool {
+/// Whether a session is this process's, by its directory in `/proc`.
+pub fn leads_a_session(process: &Path) -> bool {
     let stat = std::fs::read_to_string(process.join("stat")).unwrap_or_default();
     // Behind the name, which may hold anything: state, parent, group, session.
     let session = stat.rsplit_once(')').and_then(|(_, fields)| fields.split_whitespace().nth(3));
