@@ -17,7 +17,7 @@ use store::{
     RunningQueue, StoreError, Verdict,
 };
 use supervisor::owner_login;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -51,9 +51,27 @@ struct Seen {
     most_at_once: AtomicUsize,
     lost: AtomicUsize,
     /// Errands whose name begins with `hold` wait for it.
-    go_on: Notify,
+    go_on: GoOn,
     /// The answer to the next claim is lost.
     cut: AtomicBool,
+}
+
+/// Lets an errand go on for each time that it is told to, be it before that errand has come to wait.
+struct GoOn(Semaphore);
+
+impl Default for GoOn {
+    fn default() -> Self {
+        Self(Semaphore::new(0))
+    }
+}
+
+impl GoOn {
+    fn one(&self) {
+        self.0.add_permits(1);
+    }
+    async fn told(&self) {
+        self.0.acquire().await.expect("it is never closed").forget();
+    }
 }
 
 struct Errands {
@@ -94,12 +112,13 @@ impl Handler for Errands {
     }
     async fn run(&self, claimed: &Claimed<String>, lost: &CancellationToken) -> Verdict<&'static str> {
         let (seen, what) = (&self.seen, claimed.row.as_str());
-        seen.begun.lock().unwrap().push(what.to_owned());
+        // Counted first: whoever sees that it has begun sees it among those that are at work.
         let n = seen.at_once.fetch_add(1, Ordering::SeqCst) + 1;
         seen.most_at_once.fetch_max(n, Ordering::SeqCst);
+        seen.begun.lock().unwrap().push(what.to_owned());
         if what.starts_with("hold") {
             tokio::select! {
-                () = seen.go_on.notified() => {}
+                () = seen.go_on.told() => {}
                 () = lost.cancelled() => drop(seen.lost.fetch_add(1, Ordering::SeqCst)),
             }
         }
@@ -263,7 +282,7 @@ async fn whoever_lost_the_claim_is_told_and_writes_nothing() {
                          lease_until = clock_timestamp() + interval '1 hour'";
     bench.sql(theirs).await;
     // Let on, it comes to its end, and finds that it holds nothing.
-    bench.seen.go_on.notify_one();
+    bench.seen.go_on.one();
     eventually("it has left", || async {
         let left = bench.left("hold this");
         if left == [Left::Lost] { Ok(()) } else { Err(format!("{left:?}")) }
@@ -274,7 +293,7 @@ async fn whoever_lost_the_claim_is_told_and_writes_nothing() {
     // What the other does not renew is taken over after its lease.
     bench.sql("UPDATE public.errands SET lease_until = clock_timestamp()").await;
     bench.begun(2).await;
-    bench.seen.go_on.notify_one();
+    bench.seen.go_on.one();
     bench.settled().await;
     assert_eq!((bench.errand("hold this").await.1, bench.left("hold this")), (2, vec![Left::Lost, Left::Settled]));
     running.close();
@@ -317,8 +336,8 @@ async fn lanes_go_one_after_the_other_and_the_user_says_who_is_first() {
     for n in 1..=4 {
         bench.begun(2 * n).await;
         assert_eq!(bench.seen.at_once.load(Ordering::SeqCst), 2, "one of each lane");
-        bench.seen.go_on.notify_one();
-        bench.seen.go_on.notify_one();
+        bench.seen.go_on.one();
+        bench.seen.go_on.one();
         let open = "SELECT 1 FROM public.errands WHERE state IN ('accepted', 'processing')";
         eventually("both are done", || async {
             let left = bench.sql(open).await.len();
@@ -346,8 +365,8 @@ async fn a_stop_waits_for_what_is_in_hand_and_a_start_takes_up_what_was() {
     let ended = running.ended(Duration::from_secs(30));
     tokio::pin!(ended);
     assert!(futures_util::FutureExt::now_or_never(&mut ended).is_none(), "two are in hand");
-    bench.seen.go_on.notify_one();
-    bench.seen.go_on.notify_one();
+    bench.seen.go_on.one();
+    bench.seen.go_on.one();
     ended.await;
     let rows = bench.sql("SELECT state, count(*) FROM public.errands GROUP BY 1 ORDER BY 1").await;
     let states: Vec<(String, i64)> = rows.iter().map(|r| (r.get(0), r.get(1))).collect();
@@ -360,7 +379,7 @@ async fn a_stop_waits_for_what_is_in_hand_and_a_start_takes_up_what_was() {
     let (_other, _stays) = bench.start("another", 1).await;
     let (_queue, _running) = bench.start("node", 1).await;
     bench.begun(3).await;
-    bench.seen.go_on.notify_one();
+    bench.seen.go_on.one();
     bench.settled().await;
     assert_eq!(bench.sql("SELECT 1 FROM public.errands WHERE attempts = 2").await.len(), 1, "the killed try counts");
 }
@@ -419,13 +438,18 @@ async fn what_was_claimed_for_somebody_who_left_is_given_back() {
     bench.begun(1).await;
     // The loop has no room, so that this claim takes it.
     bench.add("left alone", "").await;
+    let claimed = Notify::new();
     let gone = async {
         queue.handler().claim(&[]).await.expect("a claim").expect("an errand");
+        claimed.notify_one();
         std::future::pending().await
     };
-    assert!(tokio::time::timeout(Duration::from_secs(1), queue.work_on(gone)).await.is_err());
+    tokio::select! {
+        ended = queue.work_on(gone) => panic!("whoever asked is gone: {ended:?}"),
+        () = claimed.notified() => {}
+    }
     assert_eq!(bench.errand("left alone").await.0, "processing");
-    bench.seen.go_on.notify_one();
+    bench.seen.go_on.one();
     bench.settled().await;
     assert_eq!(bench.errand("left alone").await, ("done".to_owned(), 1, None), "it was not tried before");
 }
