@@ -2,7 +2,6 @@
 
 use serde_json::{Value, json};
 
-use crate::support::tally::counting_model;
 use crate::support::{Household, eventually, model, owners_zone};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -187,12 +186,19 @@ async fn what_butler_toml_declares_is_synced_and_what_people_decide_stays() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_that_needs_its_butler_idle_waits_and_holds_up_nobody() {
-    let model = counting_model(3000).await;
+    let add = json!({"call": {"tool": "tally_add", "arguments": {"mark": "long"}}});
+    let model = model(json!([
+        {"when": "count: long", "steps": [add, {"say": "counted"}]},
+        {"when": "count: (idle|other)", "steps": [{"say": "done"}]},
+    ]))
+    .await;
     let household = Household::few_with_model(&model).with_tally(2);
     let daemon = household.start().await;
     let tally = daemon.mcp("tally");
+    // The long one is at its tool until it is let go.
+    let (client, lock) = (household.owner().await, household.owner().await);
+    lock.batch_execute("BEGIN; LOCK TABLE tally.counted IN ACCESS EXCLUSIVE MODE").await.expect("the lock");
     tally.ok("schedule_create", json!({"name": "long", "in": "1s", "prompt": "count: long"})).await;
-    let client = household.owner().await;
     let at_work = "SELECT count(*) FROM tally.sessions WHERE state = 'running' AND prompt LIKE '%long'";
     eventually("the long one is at work", || async {
         let n: i64 = client.query_one(at_work, &[]).await.map_err(|e| e.to_string())?.get(0);
@@ -202,6 +208,16 @@ async fn one_that_needs_its_butler_idle_waits_and_holds_up_nobody() {
     let idle = json!({"name": "idle", "in": "1s", "prompt": "count: idle", "require_idle": true});
     tally.ok("schedule_create", idle).await;
     tally.ok("schedule_create", json!({"name": "other", "in": "1s", "prompt": "count: other", "priority": 1})).await;
+    eventually("the other one has run, and the idle one waits", || async {
+        let sql = "SELECT count(*) FILTER (WHERE t.name = 'other' AND r.state = 'done'),
+                          count(*) FILTER (WHERE t.name = 'idle' AND r.state = 'due')
+                   FROM tally.schedule_runs r JOIN tally.scheduled_tasks t ON t.id = r.task_id";
+        let row = client.query_one(sql, &[]).await.map_err(|e| e.to_string())?;
+        let seen: (i64, i64) = (row.get(0), row.get(1));
+        if seen == (1, 1) { Ok(()) } else { Err(format!("{seen:?}")) }
+    })
+    .await;
+    lock.batch_execute("COMMIT").await.expect("the long one goes on");
     let order = eventually("all have run", || async {
         let sql = "SELECT t.name FROM tally.schedule_runs r JOIN tally.scheduled_tasks t ON t.id = r.task_id
                    WHERE r.state = 'done' ORDER BY r.started_at";
