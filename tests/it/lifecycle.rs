@@ -14,7 +14,7 @@ async fn exited(mut daemon: Daemon) -> i32 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stop_waits_for_sessions_and_ends_those_that_take_too_long() {
     let model = model(json!([
-        {"when": "quick", "steps": [{"call": {"tool": "probe_echo", "arguments": {"ms": 400}}}, {"say": "finished"}]},
+        {"when": "quick", "steps": [{"call": {"tool": "probe_echo", "arguments": {"ms": 5000}}}, {"say": "finished"}]},
         {"when": "forever", "steps": [{"hang": true}]},
     ]))
     .await;
@@ -29,8 +29,14 @@ async fn a_stop_waits_for_sessions_and_ends_those_that_take_too_long() {
         .butler("strict", &probe("strict", 40191, "500ms"));
     let daemon = household.start().await;
     let (patient, strict) = (daemon.mcp("patient"), daemon.mcp("strict"));
-    let quick = tokio::spawn(async move { patient.call("trigger", json!({"prompt": "quick"})).await });
+    // The one that does not end by itself first: whatever time its start takes, the other is not over by then.
     let forever = tokio::spawn(async move { strict.call("trigger", json!({"prompt": "forever"})).await });
+    eventually("one hangs", || async {
+        let asked = model.requests().len();
+        if asked > 0 { Ok(()) } else { Err(daemon.butler("strict").await.to_string()) }
+    })
+    .await;
+    let quick = tokio::spawn(async move { patient.call("trigger", json!({"prompt": "quick"})).await });
     eventually("both sessions run", || async {
         let (a, b) = (daemon.butler("patient").await, daemon.butler("strict").await);
         let running = (a["sessions_running"].as_u64(), b["sessions_running"].as_u64());

@@ -245,13 +245,18 @@ async fn people_look_at_schedules_and_run_pause_and_resume_them() {
 async fn the_more_urgent_of_several_goes_first() {
     let model = counting_model(0).await;
     let household = Household::few_with_model(&model).with_tally(1);
+    let clock = household.path().join("clock").to_string_lossy().into_owned();
+    let household = household.env("BUTLERD_CLOCK_FILE", &clock);
     let daemon = household.start().await;
     let tally = daemon.mcp("tally");
-    let at = jiff::Timestamp::now().checked_add(jiff::SignedDuration::from_secs(3)).unwrap().to_string();
+    let at = jiff::Timestamp::now().checked_add(jiff::SignedDuration::from_mins(10)).unwrap().to_string();
     for (name, priority) in [("third", 3), ("second", 2), ("first", 1)] {
         let wish = json!({"name": name, "at": at, "prompt": format!("count: {name}"), "priority": priority});
-        tally.ok("schedule_create", wish).await;
+        assert_eq!(tally.ok("schedule_create", wish).await["status"], "created");
     }
+    // All three are there before the first one is due.
+    household.set_clock(&at);
+    tally.ok("tick", json!({})).await;
     let client = household.owner().await;
     let order = eventually("all have run", || async {
         let sql = "SELECT t.name FROM tally.schedule_runs r JOIN tally.scheduled_tasks t ON t.id = r.task_id
