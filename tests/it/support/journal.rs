@@ -16,7 +16,7 @@ use testkit::model::ScriptedModel;
 use tokio_postgres::Client as Db;
 use uuid::Uuid;
 
-use super::{Household, eventually};
+use super::{Daemon, Household, eventually};
 
 /// The butler that keeps a journal.
 pub const GENERAL: &str = "general";
@@ -132,6 +132,27 @@ impl Household {
             }
         })
         .await
+    }
+
+    /// Starts a daemon that dies at its next passage of the point. What the journal does of itself in its start is none:
+    /// it is over before passages count.
+    pub async fn journal_dying_at(&self, point: &str) -> Daemon {
+        // This file and the note on it are written anew as the last of what a start does.
+        let (file, note) = (self.journal_path("sessions/today.md"), self.journal_path(".written/sessions~today.md"));
+        drop((std::fs::remove_file(&file), std::fs::remove_file(&note)));
+        let armed = self.path().join("armed");
+        drop(std::fs::remove_file(&armed));
+        let dying = Self::again(self, "BUTLERD_CRASH_POINT", point)
+            .env("BUTLERD_STOP_ARMED", armed.to_str().expect("a path in UTF-8"));
+        let daemon = dying.start().await;
+        eventually("the journal's start is over", || {
+            let there = file.exists() && note.exists();
+            std::future::ready(if there { Ok(()) } else { Err(format!("{} is not written", note.display())) })
+        })
+        .await;
+        self.journal_begun().await;
+        std::fs::write(&armed, "").expect("the file that arms it");
+        daemon
     }
 
     pub fn sync_status(&self) -> SyncStatus {
