@@ -39,8 +39,16 @@ struct Rest {
 
 impl Rest {
     async fn of(daemon: &Daemon) -> Self {
-        let row = session(daemon, "start; finish well").await;
-        assert_eq!((&row["state"], &row["result"]), (&json!("succeeded"), &json!("well")), "{row}\n{}", daemon.log());
+        // Where sessions have little time, a busy machine may need it for the start of one.
+        eventually("a session ends well", || async {
+            let row = session(daemon, "start; finish well").await;
+            match (&row["state"], &row["result"]) {
+                (state, result) if state == "succeeded" && result == "well" => Ok(()),
+                (state, _) if state == "timed_out" => Err(row.to_string()),
+                _ => panic!("{row}\n{}", daemon.log()),
+            }
+        })
+        .await;
         Self { descriptors: proc::descriptors(daemon.pid()) }
     }
 
@@ -82,6 +90,14 @@ async fn all_end_as_they_should(household: Household, ways: &[Way<'_>]) {
     }
 }
 
+/// The same, with a limit of two seconds for those sessions alone that are to come to it: a start may take a busy machine
+/// as long.
+async fn all_end_in_time(ways: &[Way<'_>]) {
+    let (late, soon): (Vec<Way<'_>>, Vec<Way<'_>>) = ways.iter().copied().partition(|way| way.1 == "timed_out");
+    all_end_as_they_should(Household::misbehaving().session_timeout("2s"), &late).await;
+    all_end_as_they_should(Household::misbehaving(), &soon).await;
+}
+
 /// What a busy machine may add to a limit, in milliseconds.
 const SLACK: u64 = 5000;
 
@@ -111,16 +127,17 @@ async fn each_end_has_its_state() {
         ("start; stop; hang", "timed_out", Some("timed_out"), "session_timeout", late),
         ("no such step", "failed", Some("crashed"), "its last words: there is no step", soon),
     ];
-    all_end_as_they_should(Household::misbehaving().session_timeout("2s"), ways).await;
+    all_end_in_time(ways).await;
 }
 
 /// The grace that people have who set none: five seconds, as `config/butlerd.toml` says.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_deaf_child_has_the_default_grace_and_not_more() {
-    let household = Household::misbehaving().without("BUTLERD_SPAWNER__KILL_GRACE").session_timeout("2s");
+    // Deaf before its time is over, on a busy machine as well.
+    let household = Household::misbehaving().without("BUTLERD_SPAWNER__KILL_GRACE").session_timeout("6s");
     let daemon = household.start().await;
     let rest = Rest::of(&daemon).await;
-    let least = 2000 + 5000;
+    let least = 6000 + 5000;
     for steps in ["start; deaf; hang", "start; deaf; fork hidden; hang"] {
         let row = session(&daemon, steps).await;
         assert_eq!((&row["state"], &row["error_class"]), (&json!("timed_out"), &json!("timed_out")), "{steps}: {row}");
@@ -148,7 +165,7 @@ async fn no_descendant_outlives_its_session() {
     ways.push((format!("start{many}; finish done"), "succeeded", None, soon));
     let ways: Vec<Way<'_>> =
         ways.iter().map(|(steps, state, class, ms)| (steps.as_str(), *state, *class, "", *ms)).collect();
-    all_end_as_they_should(Household::misbehaving().session_timeout("2s"), &ways).await;
+    all_end_in_time(&ways).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

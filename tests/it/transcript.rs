@@ -153,13 +153,14 @@ async fn a_session_is_followed_without_gaps_or_doubles_and_read_afterwards() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_went_wrong_is_told() {
-    let household = Household::misbehaving().session_timeout("2s");
-    let daemon = household.start().await;
-    for (steps, state, wanted) in [
-        ("do start\ndo deaf\ndo hang", "timed_out", &["signal", "signal", "exit", "ended"][..]),
-        ("do nonsense", "failed", &["exit", "ended"]),
-        ("do start\ndo finish x\ndo deaf\ndo hang", "succeeded", &["signal", "signal", "exit", "ended"]),
+    // Of little time only where it is to run out, and then not before the child is deaf.
+    for (timeout, steps, state, wanted) in [
+        ("6s", "do start\ndo deaf\ndo hang", "timed_out", &["signal", "signal", "exit", "ended"][..]),
+        ("60s", "do nonsense", "failed", &["exit", "ended"]),
+        ("60s", "do start\ndo deaf\ndo finish x\ndo hang", "succeeded", &["signal", "signal", "exit", "ended"]),
     ] {
+        let household = Household::misbehaving().session_timeout(timeout);
+        let daemon = household.start().await;
         let ended = daemon.mcp(FAKE).ok("trigger", json!({"prompt": steps})).await;
         let id = ended["session_id"].as_str().expect("an id");
         let (code, out, _) = household.cli(&["sessions", "tail", id, "--json"]);
