@@ -177,7 +177,14 @@ async fn a_session_that_ends_without_a_checkpoint_leaves_nothing() {
         assert_eq!(count(&db, of).await, 0, "{of}");
     }
     assert_eq!(household.sync_status().unsummarized_count, 31);
-    // One is started by itself again when it has rested, and by hand at once.
+    // One is started by itself again when it has rested, and by hand as soon as the run is over.
+    eventually("the run is over", || async {
+        match count(&db, "schedule_runs WHERE state IN ('due', 'running')").await {
+            0 => Ok(()),
+            open => Err(format!("{open} are open")),
+        }
+    })
+    .await;
     assert_eq!(household.told::<SyncBegun>(Op::Sync).status, "started");
     eventually("another one came to nothing", || async {
         let n = count(&db, "journal_syncs WHERE state = 'given_up'").await;

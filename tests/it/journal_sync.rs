@@ -53,19 +53,23 @@ async fn a_sync_begins_at_a_session_s_start_every_four_hours_and_by_hand() {
     assert_eq!(count(&db, "journal_syncs").await, 0);
     a_session(&daemon).await;
     household.synced(&db, 1).await;
+    // Its session ends after its checkpoint, and while it is at work the next time would be left out.
+    let over = async || {
+        eventually("the run is over", || async {
+            match count(&db, "schedule_runs WHERE state IN ('due', 'running')").await {
+                0 => Ok(()),
+                open => Err(format!("{open} are open")),
+            }
+        })
+        .await;
+    };
+    over().await;
     // Less than it: none, but by hand.
     said(&db, "owner", &texts(5)).await;
     a_session(&daemon).await;
     assert_eq!(household.told::<SyncBegun>(Op::Sync).status, "started");
     household.synced(&db, 2).await;
-    // Its session ends after its checkpoint, and while it is at work the next time would be left out.
-    eventually("the run is over", || async {
-        match count(&db, "schedule_runs WHERE state IN ('due', 'running')").await {
-            0 => Ok(()),
-            open => Err(format!("{open} are open")),
-        }
-    })
-    .await;
+    over().await;
     // And every four hours, however little it is.
     said(&db, "owner", &texts(3)).await;
     household.set_clock(&(begun + 3.hours() + 50.minutes()).to_string());

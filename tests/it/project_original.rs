@@ -205,8 +205,8 @@ impl<'a> Run<'a> {
             return Ok(run(&self.dir.join("wt-memory"), &[before, words.clone()].concat(), &step.text));
         }
         if let Some(event) = &step.hook {
-            let printed = run(butlerd(), &["hook".to_owned(), event.clone()], &step.input.to_string());
-            return context(event, printed);
+            let hook = || run(butlerd(), &["hook".to_owned(), event.clone()], &step.input.to_string());
+            return context(event, developer.in_time(hook));
         }
         if let Some(words) = &step.git {
             return Ok(run(Path::new("git"), words, ""));

@@ -42,6 +42,13 @@ async fn until(household: &Household, name: &str, what: &str, wanted: impl Fn(&s
     .await
 }
 
+/// Until this commits, whatever counts is at work.
+async fn held(household: &Household) -> tokio_postgres::Client {
+    let lock = household.owner().await;
+    lock.batch_execute("BEGIN; LOCK TABLE tally.counted IN ACCESS EXCLUSIVE MODE").await.expect("the lock");
+    lock
+}
+
 /// Section 9.4: a listed schedule of a module, force-triggered, dispatched, with its priority.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_modules_schedule_is_listed_moved_and_runs_with_its_priority() {
@@ -226,10 +233,11 @@ async fn the_outcome_is_asked_for_on_its_channel() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_idle_butler_has_been_quiet_for_three_seconds() {
-    let model = counting_model(1500).await;
+    let model = counting_model(0).await;
     let household = Household::few_with_model(&model).with_tally(2);
     let daemon = household.start().await;
     let tally = daemon.mcp(TALLY);
+    let lock = held(&household).await;
     tally.ok("schedule_create", json!({"name": "long", "in": "1s", "prompt": "count: long"})).await;
     tally
         .ok("schedule_create", json!({"name": "calm", "in": "2s", "prompt": "count: calm", "require_idle": true}))
@@ -241,6 +249,7 @@ async fn an_idle_butler_has_been_quiet_for_three_seconds() {
     assert_eq!((&calm["state"], &calm["reason"]), (&json!("due"), &json!(waits)), "{open}");
     let (code, out, err) = tokio::task::block_in_place(|| household.cli(&["schedule", "running"]));
     assert!(code == 0 && out.contains("calm") && out.contains("waits until"), "{out}{err}");
+    lock.batch_execute("COMMIT").await.expect("the long one goes on");
     let said = until(&household, "calm", "it has run", |state, _| state == "done").await;
     assert_eq!(said, "it had waited until its butler was idle");
     // Between the end of the last session and its start lie three seconds.
@@ -322,9 +331,10 @@ async fn a_time_that_is_decided_again_keeps_its_run() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_that_is_marked_as_done_is_done() {
-    let model = counting_model(3000).await;
+    let model = counting_model(0).await;
     let household = Household::few_with_model(&model).with_tally(1);
     let _daemon = household.start().await;
+    let lock = held(&household).await;
     let add = |name: &str, more: &[&str]| {
         let prompt = format!("count: {name}");
         let args = ["schedule", "add", &prompt, "--butler", TALLY, "--in", "1 second", "--name", name];
@@ -338,6 +348,7 @@ async fn a_run_that_is_marked_as_done_is_done() {
     assert_eq!((&waiting["status"], &waiting["run"]), (&json!("done"), &json!("waiting")), "{waiting}");
     let at_work = json_of(&household, &["schedule", "done", "first"]);
     assert_eq!((&at_work["name"], &at_work["run"]), (&json!("first"), &json!("at_work")), "{at_work}");
+    lock.batch_execute("COMMIT").await.expect("the first one goes on");
     let said = until(&household, "first", "it is over", |state, _| state == "done").await;
     assert_eq!(said, "marked as done");
     let second = runs(&household, TALLY, "second").await;
