@@ -33,7 +33,7 @@ fn diligent() -> Value {
 async fn what_was_said_is_worked_in_and_the_next_session_knows_it() {
     let model =
         model(json!([diligent(), {"when": "garden task \\d+", "steps": [{"say": "Noted, dear owner."}]}])).await;
-    let household = Household::few_with_model(&model).with_general();
+    let household = Household::few_with_model(&model).with_general().patient();
     let daemon = household.start().await;
     let begun = household.journal_begun().await;
     let core = household.journal_file("core.md");

@@ -171,7 +171,7 @@ async fn attachments_are_told_by_their_path_alone() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn notes_to_self_are_part_of_core_memory_and_not_of_its_file() {
     let model = diligent().await;
-    let household = Household::with_model(&model);
+    let household = Household::with_model(&model).patient();
     let daemon = household.start().await;
     household.journal_begun().await;
     // A core memory without any room left.

@@ -289,27 +289,37 @@ async fn an_address_that_dies_hangs_or_floods_is_a_clear_error() {
             misbehave(stream, &request);
         }
     });
-    let names: Vec<&str> = HOSTILE.iter().map(|(name, _)| *name).chain(["fine"]).collect();
-    let toml = format!(
-        "{HEAD}\n[mcp.servers.far]\nurl = \"http://127.0.0.1:{}/mcp\"\ntools = {names:?}\n\
-         only_reads = [\"fine\", \"hangs\"]\ntimeout = \"2s\"\n",
-        service.port
-    );
+    // Little time is given to those alone that are to be told for that.
+    let server = |why: &str| if why.contains("within 2 s") { "late" } else { "far" };
+    let section = |name: &str, timeout: &str| {
+        let of = |why: &str| server(why) == name;
+        let tools: Vec<&str> =
+            HOSTILE.iter().filter(|(_, why)| of(why)).map(|(tool, _)| *tool).chain(["fine"]).collect();
+        let reads: Vec<&str> = tools.iter().copied().filter(|tool| ["fine", "hangs"].contains(tool)).collect();
+        format!(
+            "\n[mcp.servers.{name}]\nurl = \"http://127.0.0.1:{}/mcp\"\ntools = {tools:?}\nonly_reads = {reads:?}\n\
+             timeout = \"{timeout}\"\n",
+            service.port
+        )
+    };
+    let toml = format!("{HEAD}{}{}", section("far", "30s"), section("late", "2s"));
     let household = Household::few().butler("visitor", &toml);
     let daemon = household.start().await;
     let mcp = daemon.mcp("visitor");
     has(&mcp, "far_fine", true).await;
+    has(&mcp, "late_fine", true).await;
     let before = most_memory(&daemon);
     for (tool, why) in HOSTILE {
-        let (code, said) = refused_with(&mcp, &format!("far_{tool}"), json!({})).await;
+        let server = server(why);
+        let (code, said) = refused_with(&mcp, &format!("{server}_{tool}"), json!({})).await;
         println!("{tool}: {code}: {said}");
         // Of one that only reads it is all the same whether it was done.
         let wanted = if tool == "hangs" { "mcp_server_down" } else { "outcome_unknown" };
         assert!(code == wanted && said.contains(why), "{tool}: {code}: {said}");
-        let state = mcp.ok("module.states", json!({})).await["mcp.far"].clone();
+        let state = mcp.ok("module.states", json!({})).await[&format!("mcp.{server}")].clone();
         assert!(state["note"].as_str().is_some_and(|note| note.contains("is down")), "{tool}: {state}");
         eventually(&format!("it works after {tool}"), || async {
-            let answer = mcp.call("far_fine", json!({})).await.text();
+            let answer = mcp.call(&format!("{server}_fine"), json!({})).await.text();
             if answer["result"] == "fine" { Ok(()) } else { Err(answer.to_string()) }
         })
         .await;

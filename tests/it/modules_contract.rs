@@ -357,14 +357,17 @@ async fn a_session_begins_without_lines_that_come_too_late() {
     let household = Household::few_with_model(&model).butler("tester", &toml("", "opening = \"The gate is open.\""));
     let daemon = household.start().await;
     let (tester, db) = (daemon.mcp("tester"), household.owner().await);
-    for (prompt, there) in [("the opening hangs", false), ("hello", true)] {
+    let told = async |prompt: &str| {
         let end = tester.ok("trigger", json!({"prompt": prompt})).await;
         let id: uuid::Uuid = end["session_id"].as_str().expect("a session").parse().expect("an id");
         let sql = "SELECT system_prompt, remember FROM tester.sessions WHERE id = $1";
         let row = db.query_one(sql, &[&id]).await.expect("the session");
-        let system: String = row.get(0);
-        assert_eq!(system.contains("The gate is open."), there, "{system}");
         assert_ne!(row.get::<_, Option<String>>(1).as_deref(), Some("pending"), "it has no memory to take this in");
-    }
+        let system: String = row.get(0);
+        if system.contains("The gate is open.") { Ok(()) } else { Err(system) }
+    };
+    assert!(told("the opening hangs").await.is_err(), "nobody waits for it");
     daemon.logged(&["came too late"], 1).await;
+    // On a busy machine other lines may be as late.
+    eventually("a session is told it", || async { told("hello").await }).await;
 }

@@ -87,6 +87,14 @@ impl Household {
         self
     }
 
+    /// Sessions of general wait for what they are told at their start, however busy the machine is: others begin without
+    /// it after some tenths of a second.
+    pub fn patient(self) -> Self {
+        let memory = "[modules.memory]\nenabled = true\n";
+        let patience = "\n[modules.memory.retrieval]\ndeadline = \"10s\"\n";
+        self.replace("general/butler.toml", memory, &format!("{memory}{patience}"))
+    }
+
     /// With these settings of the journal.
     pub fn journal_settings(self, lines: &str) -> Self {
         self.replace("general/butler.toml", "[modules.journal]\n", &format!("[modules.journal]\n{lines}\n"))
