@@ -264,8 +264,7 @@ async fn what_a_killed_daemon_left_is_ended_by_the_other() {
     })
     .await;
     no_run_has_counted_twice(&client).await;
-    let away = two.log().matches("a daemon on this database is gone").count();
-    assert_eq!(away, 1, "{}", two.log());
+    assert_eq!(two.logged(&["a daemon on this database is gone"], 1).await, 1, "{}", two.log());
     drop(two);
     drop(client);
     shared.cluster.stop(std::time::Duration::from_secs(20)).await;
