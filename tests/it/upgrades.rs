@@ -67,7 +67,7 @@ async fn a_database_of_other_migrations_is_refused_and_left_as_it_is() {
         change(&household, &undone).await;
     }
     let daemon = household.start().await;
-    assert_eq!(daemon.get("/readyz").await.0, 200);
+    daemon.ready().await;
 }
 
 /// Starts the household, whose butler [`TALLY`] may not use its own tables, and looks that nothing else is amiss.
@@ -76,7 +76,7 @@ async fn without_tables(household: &Household, words: &str) {
     let failed = daemon.butler(TALLY).await["modules"][TALLY].clone();
     assert_eq!((&failed["health"], &failed["failure_phase"]), (&json!("failed"), &json!("migration")), "{failed}");
     assert!(failed["failure_error"].as_str().is_some_and(|error| error.contains(words)), "{words}: {failed}");
-    assert_eq!(daemon.get("/readyz").await.0, 200);
+    daemon.ready().await;
     assert_eq!(household.counted("kept").await, 1);
     assert_eq!(tokio::task::block_in_place(|| daemon.stop_blocking()), 0);
 }
@@ -118,7 +118,7 @@ async fn a_butler_of_other_migrations_is_refused_alone() {
     .await;
     let words = "schema tally has version 999 of the chain `core`, newer than this butlerd knows";
     assert!(parked["error"].as_str().is_some_and(|error| error.contains(words)), "{parked}");
-    assert_eq!(daemon.get("/readyz").await.0, 200);
+    daemon.ready().await;
     assert_eq!(tokio::task::block_in_place(|| daemon.stop_blocking()), 0);
     change(&household, "DELETE FROM tally.schema_migrations WHERE version = 999").await;
 
