@@ -90,8 +90,8 @@ async fn all_end_as_they_should(household: Household, ways: &[Way<'_>]) {
     }
 }
 
-/// The same, with a limit of two seconds for those sessions alone that are to come to it: a start may take a busy machine
-/// as long.
+/// The same, with a limit of two seconds for those sessions alone that are to come to it: a start may take as long on a
+/// busy machine.
 async fn all_end_in_time(ways: &[Way<'_>]) {
     let (late, soon): (Vec<Way<'_>>, Vec<Way<'_>>) = ways.iter().copied().partition(|way| way.1 == "timed_out");
     all_end_as_they_should(Household::misbehaving().session_timeout("2s"), &late).await;

@@ -401,8 +401,8 @@ async fn what_another_node_holds_is_taken_up_as_its_lease_ends() {
     let (bench, _household, _daemon) = Bench::new().await;
     bench.add("left behind", "").await;
     bench.add("not for long", "").await;
-    // Two daemons died, each with a row in hand; one had renewed its claim later than the other, by more than what a busy
-    // machine may take to look.
+    // Two daemons died, each with a row in hand; one had renewed its claim later than the other, by more than what a
+    // busy machine may take to look.
     let claimed = "UPDATE public.errands SET state = 'processing', attempts = 1, claim_id = gen_random_uuid(),
                           claimed_by = 'dead',
                           lease_until = statement_timestamp() + CASE what WHEN 'left behind' THEN interval '10 s'

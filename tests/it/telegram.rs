@@ -296,8 +296,8 @@ async fn a_token_that_is_revoked_and_a_second_poller_are_seen() {
     let household = Household::with_model(&model).with_telegram(&api, "");
     let daemon = started(&household).await;
     is_in_state(&daemon, "healthy").await;
-    // Somebody else polls with the same token, whenever the household does: it says so until its next poll, which is later
-    // each time.
+    // Somebody else polls with the same token, whenever the household does: it says so until its next poll, which is
+    // later each time.
     let (url, client) = (format!("{}/bot{TOKEN}/getUpdates", api.url()), crate::support::http());
     let seen = eventually("the connector is in error", || async {
         let stolen = client.post(&url).json(&json!({"timeout": 0})).send().await.expect("an answer");

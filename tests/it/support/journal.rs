@@ -87,8 +87,8 @@ impl Household {
         self
     }
 
-    /// Sessions of general wait for what they are told at their start, however busy the machine is: others begin without
-    /// it after some tenths of a second.
+    /// Sessions of general wait for what they are told at their start, however busy the machine is: others begin
+    /// without it after some tenths of a second.
     pub fn patient(self) -> Self {
         let memory = "[modules.memory]\nenabled = true\n";
         let patience = "\n[modules.memory.retrieval]\ndeadline = \"10s\"\n";
@@ -142,8 +142,8 @@ impl Household {
         .await
     }
 
-    /// Starts a daemon that dies at its next passage of the point. What the journal does of itself in its start is none:
-    /// it is over before passages count.
+    /// Starts a daemon that dies at its next passage of the point. What the journal does of itself in its start is
+    /// none: it is over before passages count.
     pub async fn journal_dying_at(&self, point: &str) -> Daemon {
         // This file and the note on it are written anew as the last of what a start does.
         let (file, note) = (self.journal_path("sessions/today.md"), self.journal_path(".written/sessions~today.md"));
