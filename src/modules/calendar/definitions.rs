@@ -46,6 +46,10 @@ fn attendees(about: &str) -> Value {
     json!({"type": "array", "items": {"type": "string", "maxLength": 320}, "maxItems": 100, "description": about})
 }
 
+fn request_id() -> Value {
+    text("The same call again under this key gives the first result", 200)
+}
+
 fn send_updates() -> Value {
     json!({"type": "string", "enum": ["none", "all", "externalOnly"]})
 }
@@ -70,12 +74,12 @@ fn event_fields() -> Value {
         "status": {"type": "string", "enum": ["confirmed", "tentative", "cancelled"]},
         "busy": {"type": "boolean", "description": "Whether its time counts as taken; all-day events don't by default"},
         "visibility": {"type": "string", "enum": ["public", "private", "confidential"]},
-        "color_id": {"type": "string", "maxLength": 30},
+        "color_id": {"type": "string"},
         "entity_ids": {"type": "array", "items": {"type": "string", "format": "uuid"}, "maxItems": 50},
         "reminder_minutes": {"type": "integer", "minimum": 0, "maximum": 40_320, "description": "Minutes before the start of a reminder"},
         "conflict_policy": {"type": "string", "enum": ["suggest", "fail", "allow_overlap"],
                             "description": "When it overlaps another event: suggest answers free times and changes nothing"},
-        "request_id": text("A key: the same call again under it gives the first result", 200),
+        "request_id": request_id(),
     })
 }
 
@@ -167,6 +171,7 @@ fn reading() -> Vec<Declaration> {
 fn writing(follows: bool) -> Vec<Declaration> {
     // What stands in a provider's calendar others may see.
     let puts = || Meta { sends_out: follows, ..changes() };
+    let told = if follows { json!({"send_updates": send_updates()}) } else { Value::Null };
     vec![
         ("Put an event into a calendar.", with(&[], &[in_calendar(), fields(follows)]), &["title", "start_at"], puts()),
         (
@@ -177,13 +182,7 @@ fn writing(follows: bool) -> Vec<Declaration> {
         ),
         (
             "Take an event away, one instance of it, or it from an instance on.",
-            with(
-                &[
-                    ("request_id", text("A key: the same call again under it gives the first result", 200)),
-                    ("send_updates", send_updates()),
-                ],
-                &[one(), scope()],
-            ),
+            with(&[("request_id", request_id())], &[one(), scope(), told]),
             &["event_id"],
             Meta { destructive: true, ..puts() },
         ),
@@ -240,7 +239,7 @@ fn meeting(follows: bool) -> Vec<Declaration> {
 fn syncing() -> Vec<Declaration> {
     let accept = json!({"type": "boolean", "description": "For people: most events were deleted there on purpose"});
     let full = json!({"type": "boolean", "description": "Compare all events, not what changed since the last sync"});
-    let queue = json!({"type": "boolean", "description": "Don't wait for it"});
+    let queue = json!({"type": "boolean"});
     vec![
         ("How the calendars follow their providers.", in_calendar(), &[], shows()),
         (
