@@ -251,7 +251,10 @@ async fn who_comes_to_it_after_the_owner_was_asked_learns_nothing() {
         })
         .await;
         synced(&butler).await;
-        assert_eq!(item(&server, name).await.contains("4711"), !gains, "{name}");
+        let sql = "SELECT coalesce(execution_result::text, '') FROM shared.pending_actions WHERE id::text = $1";
+        let came: String = db.query_one(sql, &[&id]).await.expect("what came of it").get(0);
+        let text = item(&server, name).await;
+        assert_eq!(text.contains("4711"), !gains, "{name}: {came}: {text}");
     }
 }
 
