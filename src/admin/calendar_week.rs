@@ -41,6 +41,8 @@ impl CalendarWeekApiServer for Rpc {
         // What a calendar has in it does not depend on whether its butlers are up.
         let names = butlers.iter().map(|butler| butler.name().as_str());
         let names: Vec<&str> = names.chain(down.iter().map(|butler| butler.butler.as_str())).collect();
-        Ok(house_events(&self.supervisor.services().db, &grant.tenant, &names, (from, to)).await?)
+        let services = self.supervisor.services();
+        let home = services.config.owner.time_zone.time_zone();
+        Ok(house_events(&services.db, &grant.tenant, &names, (from, to), home).await?)
     }
 }

@@ -42,6 +42,7 @@ mod calendar_recurrence;
 mod calendar_reminders;
 mod calendar_tells;
 mod calendar_told;
+mod calendar_zones;
 mod calls;
 mod canary;
 mod canary_channels;

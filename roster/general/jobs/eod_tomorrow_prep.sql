@@ -22,8 +22,11 @@ SELECT x.kind, x.day, x.what
         SELECT 2, 'event', shared.today() + 1, left(i.shown ->> 'title', 120)
           FROM shared.calendar_instances i
          -- As values, which the server compares before it looks at labels: no event of another day lowers this one's.
-         WHERE i.starts_at >= (SELECT (shared.today() + 1)::timestamptz)
-           AND i.starts_at < (SELECT (shared.today() + 2)::timestamptz)
+         -- Whole days are days of UTC there.
+         WHERE i.starts_at >= CASE WHEN i.days THEN (SELECT (shared.today() + 1)::timestamp AT TIME ZONE 'UTC')
+                                   ELSE (SELECT (shared.today() + 1)::timestamptz) END
+           AND i.starts_at < CASE WHEN i.days THEN (SELECT (shared.today() + 2)::timestamp AT TIME ZONE 'UTC')
+                                  ELSE (SELECT (shared.today() + 2)::timestamptz) END
            AND i.shown ->> 'status' IS DISTINCT FROM 'cancelled'
            AND i.shown ->> 'your_response' IS DISTINCT FROM 'declined'
            -- Bills, birthdays and check-ins. An event for itself, for the same reason.

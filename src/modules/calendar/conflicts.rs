@@ -115,7 +115,7 @@ pub(super) async fn look(call: &ToolCall, book: &Book, object: &Object, own: &[U
     book.cover(tenant, wanted.near.0, wanted.near.1).await?;
     let sources: Vec<Uuid> = book.sources(call, &[]).await?.iter().map(|source| source.id).collect();
     let others = |rows: Vec<BusyRow>| rows.into_iter().filter(|row| !own.contains(&row.event)).collect::<Vec<_>>();
-    let rows = others(sql::taken(&mut book.house().shared(tenant).await?, &sources, wanted.near).await?);
+    let rows = others(sql::taken(&mut book.house().shared(tenant).await?, &sources, wanted.near, book.home()).await?);
     let found = wanted.conflicts(&rows);
     if found.is_empty() {
         return Ok(Way::Free);
@@ -127,7 +127,7 @@ pub(super) async fn look(call: &ToolCall, book: &Book, object: &Object, own: &[U
         }
         return Ok(Way::Overlaps);
     }
-    let rows = others(sql::busy(call, &sources, wanted.near).await?);
+    let rows = others(sql::busy(call, &sources, wanted.near, book.home()).await?);
     let told = told(&wanted.conflicts(&rows));
     if policy == Policy::Fail {
         let title = told[0]["title"].as_str().unwrap_or_default();
@@ -150,7 +150,7 @@ pub(super) async fn overlaps(call: &ToolCall, book: &Book, own: &[Uuid]) -> Resu
     let Some(wanted) = Wanted::of(call, book, &object)? else { return Ok(Value::Null) };
     book.cover(&call.context().tenant_id, wanted.near.0, wanted.near.1).await?;
     let sources: Vec<Uuid> = book.sources(call, &[]).await?.iter().map(|source| source.id).collect();
-    let mut rows = sql::busy(call, &sources, wanted.near).await?;
+    let mut rows = sql::busy(call, &sources, wanted.near, book.home()).await?;
     rows.retain(|row| !own.contains(&row.event));
     Ok(told(&wanted.conflicts(&rows)))
 }

@@ -10,6 +10,7 @@ use store::{Lease, StoreError};
 
 /// How far back events are laid out when they are written.
 pub(super) const BACK: SignedDuration = SignedDuration::from_hours(24 * 400);
+const DAY: SignedDuration = SignedDuration::from_hours(24);
 /// All times that an event may be at: the years 1 to 9999.
 const ALWAYS: (Timestamp, Timestamp) =
     (Timestamp::constant(-62_135_596_800, 0), Timestamp::constant(253_402_200_000, 0));
@@ -64,9 +65,12 @@ impl Layout<'_> {
     pub fn laid_out(&self, object: &Object, (from, to): (Timestamp, Timestamp)) -> Result<Value, CalendarError> {
         let Self { home, own, .. } = *self;
         let mut rows = Vec::new();
-        for instance in object.instances(Window::new(from, to)?, home)? {
+        // Whole days are there by another clock already, or still.
+        let near = (from.saturating_sub(DAY).unwrap_or(from), to.saturating_add(DAY).unwrap_or(to));
+        for instance in object.instances(Window::new(near.0, near.1)?, home)? {
             let event = &object.events[instance.event];
-            let (start, end) = (instance.start.instant(home)?, instance.end.instant(home)?);
+            let zone = if instance.start.is_date() { &TimeZone::UTC } else { home };
+            let (start, end) = (instance.start.instant(zone)?, instance.end.instant(zone)?);
             let busy = takes_time(event, own);
             // Only what is out of the ordinary is said: a month is hundreds of events, and its reader pays for each word.
             let mut shown = json!({

@@ -12,6 +12,7 @@ mod bounded;
 mod caldav;
 mod choices;
 mod conflicts;
+mod days;
 mod definitions;
 mod following;
 mod google;

@@ -40,7 +40,8 @@ pub(super) async fn list(call: &ToolCall, book: &Book) -> Result<Value, ToolErro
     book.open(tenant).await?;
     let (names, limit) = (names(call), call.args.get("limit").and_then(Value::as_i64).unwrap_or(50));
     // One more says whether that was all.
-    let listed = || sql::listed(call, &names, (from, to), limit + 1);
+    let looked = sql::Looked::new((from, to), book.home());
+    let listed = || sql::listed(call, &names, &looked, limit + 1);
     let cover = async { Ok::<_, ToolError>(book.cover(tenant, from, to).await?) };
     let own = schedule::butler_events(call, from, to);
     // Side by side, since mostly all is laid out already.
@@ -148,7 +149,7 @@ pub(super) async fn free(call: &ToolCall, book: &Book) -> Result<Value, ToolErro
     // What is just outside needs its travel and its pause inside.
     let apart = travel.max(pause);
     let around = (from.saturating_sub(apart).unwrap_or(from), to.saturating_add(apart).unwrap_or(to));
-    let busy = sql::times(call, &ids, around).await?;
+    let busy = sql::times(call, &ids, around, book.home()).await?;
     let zone = zone(call, book)?;
     let search = FreeSearch {
         from: from.max(call.store.clock().now()),

@@ -39,7 +39,8 @@ impl Reminders {
         let (tenant, now) = (TenantId::owner(), self.book.now());
         let since = now.saturating_sub(LATE).unwrap_or(now);
         let sources = self.book.own_sources().await?;
-        let due = sql::reminders(&mut self.book.house().shared(&tenant).await?, &sources, (since, now)).await?;
+        let span = sql::Looked::new((since, now), self.book.home());
+        let due = sql::reminders(&mut self.book.house().shared(&tenant).await?, &sources, &span).await?;
         let keys: BTreeSet<String> = due.iter().map(key).collect();
         let fresh: Vec<&ReminderRow> = {
             let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,10 +1,13 @@
 //! The statements on calendars.
 
-use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
+use super::days;
 use calendar::Busy;
 use store::{AsRows, Lease, StoreError};
 use tools::{EffectTx, ToolCall, ToolError};
@@ -32,13 +35,49 @@ store::row! {
     }
 }
 
-store::row! {
-    /// A time that is taken, and by what.
-    pub(super) struct BusyRow {
-        pub event: Uuid,
-        pub time: Busy = taken_time,
-        pub shown: Value,
+/// A time that is taken, and by what.
+pub(super) struct BusyRow {
+    pub event: Uuid,
+    pub time: Busy,
+    pub shown: Value,
+}
+
+/// A time that is looked at. Whole days have no zone: they are looked for by the clock of whoever asks.
+pub(super) struct Looked {
+    from: Timestamp,
+    to: Timestamp,
+    days: (Timestamp, Timestamp),
+    /// Longer events are marked, so that no read has to look further back.
+    week_before: Timestamp,
+}
+
+impl Looked {
+    pub fn new((from, to): (Timestamp, Timestamp), home: &TimeZone) -> Self {
+        let days = (days::by_clock(from, home), days::by_clock(to, home));
+        let week_before = from.min(days.0).saturating_sub(SignedDuration::from_hours(24 * 7));
+        Self { from, to, days, week_before: week_before.unwrap_or(Timestamp::MIN) }
     }
+
+    /// As the statements below name them.
+    fn params<'a>(&'a self, of: &'a (dyn ToSql + Sync), limit: &'a i64) -> [&'a (dyn ToSql + Sync); 7] {
+        [of, &self.from, &self.to, &self.week_before, limit, &self.days.0, &self.days.1]
+    }
+}
+
+/// Whether an instance `i` is in a window: `$2` and `$3`, and for whole days `$6` and `$7`. Plain comparisons alone: they come
+/// before a row's label is looked at, so that what is not in the window lowers nobody.
+macro_rules! within {
+    () => {
+        "CASE WHEN i.days THEN i.starts_at < $7 AND (i.ends_at > $6 OR i.starts_at = i.ends_at AND i.starts_at >= $6)
+         ELSE i.starts_at < $3 AND (i.ends_at > $2 OR i.starts_at = i.ends_at AND i.starts_at >= $2) END"
+    };
+}
+
+/// By their start: whole days where they begin by the clock at the window's own.
+macro_rules! by_start {
+    () => {
+        " ORDER BY i.starts_at + CASE WHEN i.days THEN $2 - $6 ELSE interval '0' END, i.ends_at, i.event LIMIT $5"
+    };
 }
 
 /// What is written of an event.
@@ -142,6 +181,7 @@ store::row! {
     pub(super) struct ReminderRow {
         pub event: Uuid,
         pub instance: String,
+        /// Of whole days that of the first of them in UTC.
         pub starts_at: Timestamp,
         pub remind_at: Timestamp,
         pub shown: Value,
@@ -153,13 +193,20 @@ store::row! {
 pub(super) async fn reminders(
     lease: &mut Lease,
     sources: &[Uuid],
-    (since, now): (Timestamp, Timestamp),
+    since: &Looked,
 ) -> Result<Vec<ReminderRow>, StoreError> {
     let sql = "SELECT i.event, i.instance, i.starts_at, i.remind_at, i.shown, i.trust FROM shared.calendar_instances i
-               WHERE i.tenant_id = shared.tenant() AND i.remind_at > $2 AND i.remind_at <= $3
-                 AND (i.ends_at > $3 OR i.starts_at > $3) AND i.source = ANY ($1) AND i.shown ->> 'status' IS DISTINCT FROM 'cancelled'
+               WHERE i.tenant_id = shared.tenant() AND i.remind_at > least($2::timestamptz, $4::timestamptz) AND i.remind_at <= greatest($3::timestamptz, $5::timestamptz)
+                 AND CASE WHEN i.days THEN i.remind_at > $4 AND i.remind_at <= $5 AND (i.ends_at > $5 OR i.starts_at > $5)
+                     ELSE i.remind_at > $2 AND i.remind_at <= $3 AND (i.ends_at > $3 OR i.starts_at > $3) END
+                 AND i.source = ANY ($1) AND i.shown ->> 'status' IS DISTINCT FROM 'cancelled'
                ORDER BY i.remind_at, i.event LIMIT 1000";
-    lease.read(sql, &[&sources, &since, &now]).await.typed().map_err(StoreError::query("looking for reminders"))
+    let Looked { from, to, days, .. } = since;
+    lease
+        .read(sql, &[&sources, from, to, &days.0, &days.1])
+        .await
+        .typed()
+        .map_err(StoreError::query("looking for reminders"))
 }
 
 /// The names of the calendars that these butlers see, and whether each is not as its server has it. As the house.
@@ -180,17 +227,19 @@ pub(super) async fn all_named(lease: &mut Lease, butlers: &[&str]) -> Result<Vec
 pub(super) async fn all_listed(
     lease: &mut Lease,
     butlers: &[&str],
-    window: (Timestamp, Timestamp),
+    window: &Looked,
     limit: i64,
 ) -> Result<Vec<Row>, StoreError> {
-    let sql = "SELECT i.event, i.starts_at, i.ends_at, i.shown, i.trust, s.name FROM shared.calendar_instances i
-               JOIN shared.calendar_sources s ON (s.tenant_id, s.id) = (i.tenant_id, i.source)
-               WHERE i.tenant_id = shared.tenant() AND i.starts_at < $3 AND (i.starts_at >= $4 OR i.long)
-                 AND (i.ends_at > $2 OR i.starts_at = i.ends_at AND i.starts_at >= $2)
-                 AND i.source IN (SELECT r.source FROM shared.calendar_readers r
-                                  WHERE r.tenant_id = shared.tenant() AND r.butler = ANY ($1))
-               ORDER BY i.starts_at, i.ends_at, i.event LIMIT $5";
-    let rows = lease.read(sql, &[&butlers, &window.0, &window.1, &week_before(window.0), &limit]).await;
+    const SQL: &str = concat!(
+        "SELECT i.event, i.starts_at, i.ends_at, i.days, i.shown, i.trust, s.name FROM shared.calendar_instances i
+         JOIN shared.calendar_sources s ON (s.tenant_id, s.id) = (i.tenant_id, i.source)
+         WHERE i.tenant_id = shared.tenant() AND (i.starts_at >= $4 OR i.long) AND ",
+        within!(),
+        " AND i.source IN (SELECT r.source FROM shared.calendar_readers r
+                           WHERE r.tenant_id = shared.tenant() AND r.butler = ANY ($1))",
+        by_start!()
+    );
+    let rows = lease.read(SQL, &window.params(&butlers, &limit)).await;
     rows.map_err(StoreError::query("listing events"))
 }
 
@@ -218,18 +267,20 @@ pub(super) async fn sources(call: &ToolCall) -> Result<Vec<SourceRow>, ToolError
 }
 
 /// Instances in a window, as a table `i`: an index has those of a week or less by their start, and another the few that are
-/// longer. `$2` and `$3` are the window, and `$4` a week before it.
+/// longer. `$4` is a week before the window.
 macro_rules! instances {
     ($sources:literal, $also:literal) => {
         concat!(
             "(SELECT * FROM shared.calendar_instances i WHERE i.source = ANY (",
             $sources,
-            ") AND NOT i.long AND i.starts_at >= $4 AND i.starts_at < $3 AND ",
+            ") AND NOT i.long AND i.starts_at >= $4 AND i.starts_at < greatest($3::timestamptz, $7::timestamptz) AND ",
             $also,
+            within!(),
             " UNION ALL SELECT * FROM shared.calendar_instances i WHERE i.source = ANY (",
             $sources,
-            ") AND i.long AND i.starts_at < $3 AND ",
+            ") AND i.long AND i.starts_at < greatest($3::timestamptz, $7::timestamptz) AND ",
             $also,
+            within!(),
             ") i"
         )
     };
@@ -261,20 +312,17 @@ fn about_of(row: &Row) -> Option<Value> {
 pub(super) async fn listed(
     call: &ToolCall,
     names: &[String],
-    window: (Timestamp, Timestamp),
+    window: &Looked,
     limit: i64,
 ) -> Result<Vec<Row>, ToolError> {
     const SQL: &str = concat!(
         "SELECT i.event, i.shown, i.source, ",
         about!("i.event"),
         " FROM ",
-        instances!(
-            "ARRAY (SELECT s.id FROM shared.calendar_sources s WHERE s.name = ANY ($1) OR $1 = '{}')",
-            "(i.ends_at > $2 OR i.starts_at = i.ends_at AND i.starts_at >= $2)"
-        ),
-        " ORDER BY i.starts_at, i.ends_at, i.event LIMIT $5"
+        instances!("ARRAY (SELECT s.id FROM shared.calendar_sources s WHERE s.name = ANY ($1) OR $1 = '{}')", ""),
+        by_start!()
     );
-    call.query(SQL, &[&names, &window.0, &window.1, &week_before(window.0), &limit]).await
+    call.query(SQL, &window.params(&names, &limit)).await
 }
 
 /// Events that were listed, as they are shown.
@@ -299,7 +347,7 @@ const MOST_BUSY: i64 = 20_000;
 macro_rules! busy {
     ($columns:literal, $also:literal) => {
         concat!(
-            "SELECT i.starts_at, i.ends_at, i.away",
+            "SELECT i.starts_at, i.ends_at, i.days, i.away",
             $columns,
             " FROM ",
             instances!("$1", $also),
@@ -313,10 +361,11 @@ pub(super) async fn times(
     call: &ToolCall,
     sources: &[Uuid],
     window: (Timestamp, Timestamp),
+    home: &TimeZone,
 ) -> Result<Vec<Busy>, ToolError> {
-    const SQL: &str = busy!("", "i.busy AND i.ends_at > $2");
-    let rows = call.query(SQL, &[&sources, &window.0, &window.1, &week_before(window.0), &(MOST_BUSY + 1)]).await?;
-    few(&rows, taken_time)
+    const SQL: &str = busy!("", "i.busy AND ");
+    let rows = call.query(SQL, &Looked::new(window, home).params(&sources, &(MOST_BUSY + 1))).await?;
+    few(&rows, |row| taken_time(row, home), |time| time.start)
 }
 
 /// As [`times`], with the events.
@@ -324,10 +373,11 @@ pub(super) async fn busy(
     call: &ToolCall,
     sources: &[Uuid],
     window: (Timestamp, Timestamp),
+    home: &TimeZone,
 ) -> Result<Vec<BusyRow>, ToolError> {
-    const SQL: &str = busy!(", i.event, i.shown", "i.busy AND i.ends_at > $2");
-    let rows = call.query(SQL, &[&sources, &window.0, &window.1, &week_before(window.0), &(MOST_BUSY + 1)]).await?;
-    few(&rows, |row| row.into())
+    const SQL: &str = busy!(", i.event, i.shown", "i.busy AND ");
+    let rows = call.query(SQL, &Looked::new(window, home).params(&sources, &(MOST_BUSY + 1))).await?;
+    few(&rows, |row| busy_row(row, home), |row| row.time.start)
 }
 
 /// As [`busy`], as the house: nothing of it is shown.
@@ -335,27 +385,31 @@ pub(super) async fn taken(
     lease: &mut Lease,
     sources: &[Uuid],
     window: (Timestamp, Timestamp),
+    home: &TimeZone,
 ) -> Result<Vec<BusyRow>, ToolError> {
-    const SQL: &str = busy!(", i.event, i.shown", "i.tenant_id = shared.tenant() AND i.busy AND i.ends_at > $2");
-    let params: store::Params<'_> = &[&sources, &window.0, &window.1, &week_before(window.0), &(MOST_BUSY + 1)];
-    few(&lease.read(SQL, params).await.map_err(StoreError::query("looking for what is taken"))?, |row| row.into())
+    const SQL: &str = busy!(", i.event, i.shown", "i.tenant_id = shared.tenant() AND i.busy AND ");
+    let rows = lease.read(SQL, &Looked::new(window, home).params(&sources, &(MOST_BUSY + 1))).await;
+    few(&rows.map_err(StoreError::query("looking for what is taken"))?, |row| busy_row(row, home), |row| row.time.start)
 }
 
-fn taken_time(row: &Row) -> Busy {
-    Busy { start: row.get("starts_at"), end: row.get("ends_at"), away: row.get("away") }
+fn taken_time(row: &Row, home: &TimeZone) -> Busy {
+    let (start, end) = days::of(row, home);
+    Busy { start, end, away: row.get("away") }
 }
 
-fn few<T>(rows: &[Row], of: fn(&Row) -> T) -> Result<Vec<T>, ToolError> {
+fn busy_row(row: &Row, home: &TimeZone) -> BusyRow {
+    BusyRow { event: row.get("event"), time: taken_time(row, home), shown: row.get("shown") }
+}
+
+/// By their start.
+fn few<T>(rows: &[Row], of: impl Fn(&Row) -> T, start: impl Fn(&T) -> Timestamp) -> Result<Vec<T>, ToolError> {
     if rows.len() as i64 <= MOST_BUSY {
-        return Ok(rows.iter().map(of).collect());
+        let mut all: Vec<T> = rows.iter().map(of).collect();
+        all.sort_by_key(start);
+        return Ok(all);
     }
     let why = format!("More than {MOST_BUSY} events take time in this window. Ask for a shorter one.");
     Err(ToolError::refused("too_many", why))
-}
-
-/// Longer events are marked, so that no read has to look further back.
-fn week_before(from: Timestamp) -> Timestamp {
-    from.saturating_sub(jiff::SignedDuration::from_hours(24 * 7)).unwrap_or(Timestamp::MIN)
 }
 
 pub(super) async fn event(call: &ToolCall, id: Uuid) -> Result<Option<EventRow>, ToolError> {

@@ -8,6 +8,7 @@ use serde_json::Value;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
+use super::days;
 use super::layout::Layout;
 use super::sql::{self, Unprojected};
 use base::TenantId;
@@ -59,7 +60,7 @@ pub struct HouseEvents {
     pub unreadable: usize,
 }
 
-/// What takes place from one moment to another in all calendars that these butlers see.
+/// What takes place from one moment to another in all calendars that these butlers see. Whole days are those of `home`.
 ///
 /// # Errors
 ///
@@ -69,19 +70,20 @@ pub async fn house_events(
     tenant: &TenantId,
     butlers: &[&str],
     (from, to): (Timestamp, Timestamp),
+    home: &TimeZone,
 ) -> Result<HouseEvents, StoreError> {
     let mut lease = house.shared(tenant).await?;
     let named = sql::all_named(&mut lease, butlers).await?;
     let not_current = named.iter().filter(|(_, behind)| *behind).map(|(name, _)| name.clone()).collect();
     let calendars = named.into_iter().map(|(name, _)| name).collect();
     // One more says whether that was all.
-    let rows = sql::all_listed(&mut lease, butlers, (from, to), MOST + 1).await?;
-    let events = rows.iter().map(of).collect();
+    let rows = sql::all_listed(&mut lease, butlers, &sql::Looked::new((from, to), home), MOST + 1).await?;
+    let events = rows.iter().map(|row| of(row, home)).collect();
     let mut found = HouseEvents { calendars, not_current, events, ..HouseEvents::default() };
     // Who only looks lays nothing out for others: it would be without what a butler's settings say.
     for event in sql::unprojected(&mut lease, butlers, from, to).await? {
         found.events.retain(|listed| listed.event_id != event.row.id);
-        match instances(&event, (from, to)) {
+        match instances(&event, (from, to), home) {
             Ok(more) => found.events.extend(more),
             // A task or a note is at no time.
             Err(CalendarError::NoEvent) => {}
@@ -95,15 +97,22 @@ pub async fn house_events(
 }
 
 /// When a repeating event takes place.
-fn instances(event: &Unprojected, (from, to): (Timestamp, Timestamp)) -> Result<Vec<HouseEvent>, CalendarError> {
-    let home = Zone::named(&event.time_zone).map_or(TimeZone::UTC, |zone| zone.tz);
-    let layout = Layout { home: &home, ahead: SignedDuration::ZERO, own: &[] };
+fn instances(
+    event: &Unprojected,
+    (from, to): (Timestamp, Timestamp),
+    home: &TimeZone,
+) -> Result<Vec<HouseEvent>, CalendarError> {
+    let zone = Zone::named(&event.time_zone).map_or(TimeZone::UTC, |zone| zone.tz);
+    let layout = Layout { home: &zone, ahead: SignedDuration::ZERO, own: &[] };
     let object = Object::read(&event.row.ics)?;
     let laid = layout.laid_out(&object, (from, to))?;
     let time = |row: &Value, name: &str| row[name].as_str().and_then(|text| text.parse::<Timestamp>().ok());
     let of = |row: &Value| {
-        let times = (time(row, "starts_at")?, time(row, "ends_at")?);
-        Some(HouseEvent::new((event.row.id, event.calendar.clone()), times, &row["shown"], event.trust.clone()))
+        let (start, end) = (time(row, "starts_at")?, time(row, "ends_at")?);
+        let times = days::times(row["shown"]["all_day"] == true, (start, end), home);
+        let within = times.0 < to && (times.1 > from || times.0 == times.1 && times.0 >= from);
+        within
+            .then(|| HouseEvent::new((event.row.id, event.calendar.clone()), times, &row["shown"], event.trust.clone()))
     };
     Ok(laid.as_array().into_iter().flatten().filter_map(of).collect())
 }
@@ -133,7 +142,7 @@ impl HouseEvent {
     }
 }
 
-fn of(row: &Row) -> HouseEvent {
-    let times = (row.get("starts_at"), row.get("ends_at"));
+fn of(row: &Row, home: &TimeZone) -> HouseEvent {
+    let times = days::of(row, home);
     HouseEvent::new((row.get("event"), row.get("name")), times, &row.get("shown"), row.get("trust"))
 }
