@@ -7,11 +7,21 @@ fn health(more: &str) -> String {
     format!("{}{more}\n", butler_toml("health", 40103))
 }
 
+/// How a mistake is told whose key is below another: `told` says line, key and what is wrong.
+fn begin_of(above: &str, told: &str) -> String {
+    let (line, begin) = told.split_once(' ').unwrap();
+    format!("roster/health/butler.toml:{line} {above}{begin}")
+}
+
+/// What is told where the least file, which has three lines, goes on with a header and one of these texts.
+fn each(header: &str, above: &str, cases: &[(&str, &str)]) {
+    for (more, told) in cases {
+        only(&Scratch::of_health(&health(&format!("{header}{more}"))), &begin_of(above, told));
+    }
+}
+
 #[test]
-#[allow(clippy::too_many_lines, reason = "one list of mistakes and what is said of each")]
 fn each_mistake_of_a_butler_is_told_with_file_line_and_key() {
-    let at = "roster/health/butler.toml";
-    // What is added to the least file (three lines), and how the mistake begins.
     let cases = [
         ("prot = 1", "4: butler.prot: unknown key (did you mean `port`?), expected one of `name`, `port`,"),
         ("model = \"x\"", "4: butler.model: unknown key here (did you mean `butler.runtime.model`?)"),
@@ -19,208 +29,142 @@ fn each_mistake_of_a_butler_is_told_with_file_line_and_key() {
         ("description = 5", "4: butler.description: found 5, expected a text"),
         ("description = \"a\\u0000b\"", "4: butler.description: found a text with a NUL character"),
         (
-            "[butler.runtime]\nmax_queued = -1",
-            "5: butler.runtime.max_queued: found -1, expected a whole number 0-100000",
-        ),
-        (
-            "[butler.runtime]\nmax_turns = \"many\"",
-            "5: butler.runtime.max_turns: found \"many\", expected a whole number 1-",
-        ),
-        ("[butler.runtime]\nmodel = \"\"", "5: butler.runtime.model: found \"\", expected a text that is not empty"),
-        (
-            "[butler.runtime]\nsession_timeout = \"10 apples\"",
-            "5: butler.runtime.session_timeout: found \"10 apples\", expected a duration such as",
-        ),
-        (
-            "[butler.runtime]\nsession_timeout = \"0s\"",
-            "5: butler.runtime.session_timeout: found \"0s\", expected a duration",
-        ),
-        (
-            "[butler.runtime]\nsession_timeout_s = \"10m\"",
-            "5: butler.runtime.session_timeout_s: found \"10m\", expected whole seconds",
-        ),
-        (
-            "[butler.runtime]\nsession_timeout_s = 1.5",
-            "5: butler.runtime.session_timeout_s: found 1.5, expected whole seconds",
-        ),
-        (
-            "[butler.runtime]\nsession_timeout = \"5m\"\nsession_timeout_s = 300",
-            "6: butler.runtime.session_timeout_s: found beside `session_timeout`, expected only one",
-        ),
-        ("[runtime]\ntype = \"claud-code\"", "5: runtime.type: found \"claud-code\" (did you mean \"claude-code\"?)"),
-        (
-            "[runtime]\nfallback = [\"gemini\", \"opencode\"]",
-            "5: runtime.fallback[1]: found \"opencode\", \
-             expected one of \"claude-code\", \"codex\", \"gemini\", \"native\"",
-        ),
-        (
-            "[runtime]\nfallback = [\"claude-code\", \"native\"]",
-            "5: runtime.fallback[1]: found \"native\" for the second time",
-        ),
-        ("[runtime]\nargs = [\n  \"-a\",\n  7,\n]", "7: runtime.args[1]: found 7, expected a text that is not empty"),
-        ("[runtime]\nargs = \"-a\"", "5: runtime.args: found \"-a\", expected a list"),
-        (
-            "[runtime]\ntype = \"claude-code\"\napi = \"openai\"",
-            "6: runtime.api: found with type \"claude-code\", expected it only where",
-        ),
-        (
-            "[runtime]\nendpoint = \"localhost:11434\"",
-            "5: runtime.endpoint: found \"localhost:11434\", expected an http or https address",
-        ),
-        (
-            "[runtime]\nendpoint = \"http://u:geheim@host/\"",
-            "5: runtime.endpoint: found \"http://…@host/\" (keys and passwords don't belong",
-        ),
-        ("[butler.db]\nname = \"mine\"", "5: butler.db.name: found \"mine\", expected \"butlers\""),
-        (
-            "[butler.db]\nschema = \"Health\"",
-            "5: butler.db.schema: found \"Health\", expected a schema of the butler's own",
-        ),
-        (
-            "[butler.db]\nschema = \"pg_health\"",
-            "5: butler.db.schema: found \"pg_health\" (reserved), expected a schema",
-        ),
-        ("[butler.db]\nschema = \"shared\"", "5: butler.db.schema: found \"shared\" (reserved)"),
-        (
-            "[butler.env]\nrequired = [\"lower\"]",
-            "5: butler.env.required[0]: found \"lower\", expected the name of an environment variable",
-        ),
-        (
-            "[butler.env]\nrequired = [\"A\"]\noptional = [\"B\", \"A\"]",
-            "6: butler.env.optional[1]: found \"A\" for the second time",
-        ),
-        (
-            "[butler.env]\nrequired = [\"PATH\"]",
-            "5: butler.env.required[0]: found \"PATH\" (butlerd makes this one itself",
-        ),
-        ("[butler.shutdown]\ntimeout = true", "5: butler.shutdown.timeout: found true, expected a duration"),
-        (
-            "[[butler.schedule]]\nname = \"a\"\ncron = \"61 * * * *\"\nprompt = \"p\"",
-            "6: butler.schedule[0].cron: found \"61 * * * *\" (",
-        ),
-        (
-            "[[butler.schedule]]\nname = \"a\"\ncron = \"* * *\"\nprompt = \"p\"",
-            "6: butler.schedule[0].cron: found \"* * *\" (3 fields), expected five cron fields",
-        ),
-        (
-            "[[butler.schedule]]\nname = \"a\"\nprompt = \"p\"",
-            "4: butler.schedule[0].cron: missing, expected one of cron, every and at",
-        ),
-        (
-            "[[butler.schedule]]\nname = \"a\"\nevery = \"2h\"\ncron = \"@daily\"\nprompt = \"p\"",
-            "6: butler.schedule[0].every: found beside cron, expected only one of cron, every and at",
-        ),
-        (
-            "[[butler.schedule]]\nname = \"a\"\nat = \"soon\"\nprompt = \"p\"",
-            "6: butler.schedule[0].at: found \"soon\", expected a moment such as",
-        ),
-        (
-            "[[butler.schedule]]\nname = \"a\"\nevery = \"2h\"\npriority = 4\nprompt = \"p\"",
-            "7: butler.schedule[0].priority: found 4, expected a whole number 1-3",
-        ),
-        (
-            "[[butler.schedule]]\nname = \"a\"\nevery = \"2h\"\nmissed = \"all\"\nprompt = \"p\"",
-            "7: butler.schedule[0].missed: found \"all\"",
-        ),
-        (
-            "[[butler.schedule]]\nname = \"a\"\ncron = \"@daily\"",
-            "4: butler.schedule[0].prompt: missing, expected it where dispatch_mode is \"prompt\"",
-        ),
-        (
-            "[[butler.schedule]]\nname = \"a\"\ncron = \"@daily\"\ndispatch_mode = \"job\"",
-            "4: butler.schedule[0].job_name: missing, expected it where dispatch_mode is \"job\"",
-        ),
-        (
-            "[[butler.schedule]]\nname = \"a\"\ncron = \"@daily\"\ndispatch_mode = \"jobs\"",
-            "7: butler.schedule[0].dispatch_mode: found \"jobs\" (did you mean \"job\"?)",
-        ),
-        (
-            "[[butler.schedule]]\nname = \"a\"\ncron = \"@daily\"\nprompt = \"p\"\njob_args = {x = 1}",
-            "8: butler.schedule[0].job_args: found with dispatch_mode \"prompt\"",
-        ),
-        (
             "[[butler.schedule]]\nname = \"a\"\ncron = \"@daily\"\nprompt = \"p\"\n\
              [[butler.schedule]]\nname = \"a\"\ncron = \"@daily\"\nprompt = \"p\"",
             "9: butler.schedule[1].name: found \"a\" for the second time",
         ),
-        (
-            "[[butler.schedule]]\nname = \"a\"\ncron = \"@daily\"\nprompt = \"p\"\ntimezone = \"Europe/Bern\"",
-            "8: butler.schedule[0].timezone: found \"Europe/Bern\", expected an IANA time zone",
-        ),
-        (
-            "[[butler.schedule]]\nname = \"a\"\ncron = \"@daily\"\nprompt = \"p\"\nenabled = \"yes\"",
-            "8: butler.schedule[0].enabled: found \"yes\", expected true or false",
-        ),
         ("schedule = {}", "4: butler.schedule: found a table, expected a list of tables"),
         ("schedule = [1]", "4: butler.schedule[0]: found 1, expected a table"),
-        (
-            "[butler.switchboard]\nroute_contract_min = 3\nroute_contract_max = 2",
-            "5: butler.switchboard.route_contract_min: found 3, above route_contract_max (2)",
-        ),
-        (
-            "[butler.switchboard]\nliveness_ttl_s = -3",
-            "5: butler.switchboard.liveness_ttl_s: found -3, expected whole seconds",
-        ),
         ("[buffer]\nworker_count = 2", "4: buffer: found in `health`, expected it in the switchboard only"),
         (
             "[modules.telegraf]",
             "4: modules.telegraf: a module that this build does not have, expected a module of this build, or `health`",
         ),
-        ("[modules]\nmemory = 3", "5: modules.memory: found 3, expected a table"),
-        (
-            "[modules.memory.consolidation]\ninterval_hours = \"often\"",
-            "5: modules.memory.consolidation.interval_hours: found \"often\", expected a whole number of hours",
-        ),
         ("[modules.health]\nx = 1", "4: modules.health: found settings, expected an empty table"),
-        ("[modules.memory]\nweight = nan", "5: modules.memory.weight: found a number without a value"),
         ("[module.memory]", "4: module: unknown key (did you mean `modules`?)"),
         ("port = 40109", "4: no valid TOML: duplicate key `port`"),
         ("description = \"open", "4: no valid TOML: invalid basic string"),
     ];
-    for (more, begin) in cases {
-        only(&Scratch::of_health(&health(more)), &format!("{at}:{begin}"));
+    each("", "", &cases);
+}
+
+#[test]
+fn each_mistake_in_a_table_is_told_with_file_line_and_key() {
+    let cases = [
+        ("max_queued = -1", "5: max_queued: found -1, expected a whole number 0-100000"),
+        ("max_turns = \"many\"", "5: max_turns: found \"many\", expected a whole number 1-"),
+        ("model = \"\"", "5: model: found \"\", expected a text that is not empty"),
+        ("session_timeout = \"10 apples\"", "5: session_timeout: found \"10 apples\", expected a duration such as"),
+        ("session_timeout = \"0s\"", "5: session_timeout: found \"0s\", expected a duration"),
+        ("session_timeout_s = \"10m\"", "5: session_timeout_s: found \"10m\", expected whole seconds"),
+        ("session_timeout_s = 1.5", "5: session_timeout_s: found 1.5, expected whole seconds"),
+        (
+            "session_timeout = \"5m\"\nsession_timeout_s = 300",
+            "6: session_timeout_s: found beside `session_timeout`, expected only one",
+        ),
+    ];
+    each("[butler.runtime]\n", "butler.runtime.", &cases);
+    let cases = [
+        ("type = \"claud-code\"", "5: type: found \"claud-code\" (did you mean \"claude-code\"?)"),
+        (
+            "fallback = [\"gemini\", \"opencode\"]",
+            "5: fallback[1]: found \"opencode\", expected one of \"claude-code\", \"codex\", \"gemini\", \"native\"",
+        ),
+        ("fallback = [\"claude-code\", \"native\"]", "5: fallback[1]: found \"native\" for the second time"),
+        ("args = [\n  \"-a\",\n  7,\n]", "7: args[1]: found 7, expected a text that is not empty"),
+        ("args = \"-a\"", "5: args: found \"-a\", expected a list"),
+        ("type = \"claude-code\"\napi = \"openai\"", "6: api: found with type \"claude-code\", expected it only where"),
+        ("endpoint = \"localhost:11434\"", "5: endpoint: found \"localhost:11434\", expected an http or https address"),
+        (
+            "endpoint = \"http://u:geheim@host/\"",
+            "5: endpoint: found \"http://…@host/\" (keys and passwords don't belong",
+        ),
+    ];
+    each("[runtime]\n", "runtime.", &cases);
+    for (table, more, told) in [
+        ("butler.db", "name = \"mine\"", "5: name: found \"mine\", expected \"butlers\""),
+        ("butler.db", "schema = \"Health\"", "5: schema: found \"Health\", expected a schema of the butler's own"),
+        ("butler.db", "schema = \"pg_health\"", "5: schema: found \"pg_health\" (reserved), expected a schema"),
+        ("butler.db", "schema = \"shared\"", "5: schema: found \"shared\" (reserved)"),
+        (
+            "butler.env",
+            "required = [\"lower\"]",
+            "5: required[0]: found \"lower\", expected the name of an environment variable",
+        ),
+        (
+            "butler.env",
+            "required = [\"A\"]\noptional = [\"B\", \"A\"]",
+            "6: optional[1]: found \"A\" for the second time",
+        ),
+        ("butler.env", "required = [\"PATH\"]", "5: required[0]: found \"PATH\" (butlerd makes this one itself"),
+        ("butler.shutdown", "timeout = true", "5: timeout: found true, expected a duration"),
+        (
+            "butler.switchboard",
+            "route_contract_min = 3\nroute_contract_max = 2",
+            "5: route_contract_min: found 3, above route_contract_max (2)",
+        ),
+        ("butler.switchboard", "liveness_ttl_s = -3", "5: liveness_ttl_s: found -3, expected whole seconds"),
+        ("modules", "memory = 3", "5: memory: found 3, expected a table"),
+        (
+            "modules.memory.consolidation",
+            "interval_hours = \"often\"",
+            "5: interval_hours: found \"often\", expected a whole number of hours",
+        ),
+        ("modules.memory", "weight = nan", "5: weight: found a number without a value"),
+    ] {
+        each(&format!("[{table}]\n"), &format!("{table}."), &[(more, told)]);
     }
+}
+
+#[test]
+fn each_mistake_of_a_schedule_is_told_with_file_line_and_key() {
+    let cases = [
+        ("cron = \"61 * * * *\"\nprompt = \"p\"", "6: cron: found \"61 * * * *\" ("),
+        ("cron = \"* * *\"\nprompt = \"p\"", "6: cron: found \"* * *\" (3 fields), expected five cron fields"),
+        ("prompt = \"p\"", "4: cron: missing, expected one of cron, every and at"),
+        (
+            "every = \"2h\"\ncron = \"@daily\"\nprompt = \"p\"",
+            "6: every: found beside cron, expected only one of cron, every and at",
+        ),
+        ("at = \"soon\"\nprompt = \"p\"", "6: at: found \"soon\", expected a moment such as"),
+        ("every = \"2h\"\npriority = 4\nprompt = \"p\"", "7: priority: found 4, expected a whole number 1-3"),
+        ("every = \"2h\"\nmissed = \"all\"\nprompt = \"p\"", "7: missed: found \"all\""),
+        ("cron = \"@daily\"", "4: prompt: missing, expected it where dispatch_mode is \"prompt\""),
+        (
+            "cron = \"@daily\"\ndispatch_mode = \"job\"",
+            "4: job_name: missing, expected it where dispatch_mode is \"job\"",
+        ),
+        ("cron = \"@daily\"\ndispatch_mode = \"jobs\"", "7: dispatch_mode: found \"jobs\" (did you mean \"job\"?)"),
+        ("cron = \"@daily\"\nprompt = \"p\"\njob_args = {x = 1}", "8: job_args: found with dispatch_mode \"prompt\""),
+        (
+            "cron = \"@daily\"\nprompt = \"p\"\ntimezone = \"Europe/Bern\"",
+            "8: timezone: found \"Europe/Bern\", expected an IANA time zone",
+        ),
+        ("cron = \"@daily\"\nprompt = \"p\"\nenabled = \"yes\"", "8: enabled: found \"yes\", expected true or false"),
+    ];
+    each("[[butler.schedule]]\nname = \"a\"\n", "butler.schedule[0].", &cases);
 }
 
 #[test]
 fn each_mistake_of_identity_is_told() {
     let cases = [
-        ("", "roster/health/butler.toml: butler.name: missing, expected a lower-case letter"),
-        ("[butler]\nport = 1\n", "roster/health/butler.toml:1: butler.name: missing"),
-        (
-            "[butler]\nname = \"health\"\n",
-            "roster/health/butler.toml:1: butler.port: missing, expected a port number 1-65535",
-        ),
-        (
-            "[butler]\nname = \"health\"\nport = 0\n",
-            "roster/health/butler.toml:3: butler.port: found 0, expected a port number 1-65535",
-        ),
-        (
-            "[butler]\nname = \"health\"\nport = 70000\n",
-            "roster/health/butler.toml:3: butler.port: found 70000, expected a port",
-        ),
-        (
-            "[butler]\nname = \"health\"\nport = \"x\"\n",
-            "roster/health/butler.toml:3: butler.port: found \"x\", expected a port number 1-65535",
-        ),
-        (
-            "[butler]\nname = \"Health\"\nport = 1\n",
-            "roster/health/butler.toml:2: butler.name: found \"Health\", expected a lower-case letter",
-        ),
-        (
-            "[butler]\nname = \"wealth\"\nport = 1\n",
-            "roster/health/butler.toml:2: butler.name: found \"wealth\", expected the name of the directory",
-        ),
-        (
-            "[butler]\nname = \"health\"\nport = 40200\n",
-            "roster/health/butler.toml:3: butler.port: found 40200, the port of admin.listen",
-        ),
+        ("port = 1\n", "1: name: missing"),
+        ("name = \"health\"\n", "1: port: missing, expected a port number 1-65535"),
+        ("name = \"health\"\nport = 0\n", "3: port: found 0, expected a port number 1-65535"),
+        ("name = \"health\"\nport = 70000\n", "3: port: found 70000, expected a port"),
+        ("name = \"health\"\nport = \"x\"\n", "3: port: found \"x\", expected a port number 1-65535"),
+        ("name = \"Health\"\nport = 1\n", "2: name: found \"Health\", expected a lower-case letter"),
+        ("name = \"wealth\"\nport = 1\n", "2: name: found \"wealth\", expected the name of the directory"),
+        ("name = \"health\"\nport = 40200\n", "3: port: found 40200, the port of admin.listen"),
     ];
-    for (toml, begin) in cases {
-        let found = Scratch::of_health(toml);
-        assert!(found[0].starts_with(begin), "\n found {found:#?}\nwanted {begin}");
+    for (toml, told) in cases {
+        let (found, begin) = (Scratch::of_health(&format!("[butler]\n{toml}")), begin_of("butler.", told));
+        assert!(found[0].starts_with(&begin), "\n found {found:#?}\nwanted {begin}");
     }
-    assert_eq!(Scratch::of_health("").len(), 2, "name and port are both missing");
+    let found = Scratch::of_health("");
+    assert_eq!(found.len(), 2, "name and port are both missing");
+    let begin = "roster/health/butler.toml: butler.name: missing, expected a lower-case letter";
+    assert!(found[0].starts_with(begin), "{found:#?}");
     let no_utf8 = Scratch::new();
     no_utf8.butler("health", "");
     no_utf8.write("roster/health/butler.toml", b"name = \"\xff\"");

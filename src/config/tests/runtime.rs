@@ -81,26 +81,15 @@ fn another_runtime_of_the_household_is_another_butler() {
 
 #[test]
 fn mistakes_in_it_are_told_once_and_with_their_line() {
-    for (settings, begin) in [
-        (
-            "[runtime]\ntype = \"codex\"\nfallback = [\"codex\"]",
-            "config/butlerd.toml:3: runtime.fallback: found \"codex\" for the second time",
-        ),
-        (
-            "[runtime]\ntype = \"codex\"\napi = \"openai\"",
-            "config/butlerd.toml:3: runtime.api: found with type \"codex\"",
-        ),
-        (
-            "[runtime]\ntype = \"codex\"\nendpoint = \"http://h/v1\"",
-            "config/butlerd.toml:3: runtime.endpoint: found with type \"codex\"",
-        ),
-        (
-            "[runtime]\nendpoint = \"h:1\"",
-            "config/butlerd.toml:2: runtime.endpoint: found \"h:1\", expected an http or https address",
-        ),
-        ("[runtime]\ntype = \"olama\"", "config/butlerd.toml:2: runtime.type: found \"olama\""),
+    for (runtime, line, begin) in [
+        ("type = \"codex\"\nfallback = [\"codex\"]", 3, "fallback: found \"codex\" for the second time"),
+        ("type = \"codex\"\napi = \"openai\"", 3, "api: found with type \"codex\""),
+        ("type = \"codex\"\nendpoint = \"http://h/v1\"", 3, "endpoint: found with type \"codex\""),
+        ("endpoint = \"h:1\"", 2, "endpoint: found \"h:1\", expected an http or https address"),
+        ("type = \"olama\"", 2, "type: found \"olama\""),
     ] {
-        only(&Scratch::of_settings(settings), begin);
+        let told = Scratch::of_settings(&format!("[runtime]\n{runtime}"));
+        only(&told, &format!("config/butlerd.toml:{line}: runtime.{begin}"));
     }
     // A butler's own address with the household's runtime, which has no use for one.
     let scratch = Scratch::new();
