@@ -88,6 +88,13 @@ fn charsets() -> Vec<(&'static str, Vec<u8>, &'static str)> {
     ]
 }
 
+/// What is told of a letter with `TEXT`, by what it says of its files.
+macro_rules! friday {
+    ($files:literal) => {
+        concat!("Hi | See you on Friday. | ", $files, " | ")
+    };
+}
+
 fn shapes() -> Vec<(&'static str, Vec<u8>, &'static str)> {
     let related = format!(
         "Content-Type: multipart/related; boundary=r\r\n\r\n--r\r\n{HTML}\r\n--r\r\n\
@@ -107,41 +114,25 @@ fn shapes() -> Vec<(&'static str, Vec<u8>, &'static str)> {
     let tnef = "Content-Type: application/ms-tnef; name=\"winmail.dat\"\r\n\r\nx";
     vec![
         ("Gmail", many("alternative", &[TEXT, HTML]), "Hi | See you on Friday. |  | "),
-        (
-            "Gmail with a file",
-            many("mixed", &[&alternative, PDF]),
-            "Hi | See you on Friday. | plan.pdf application/pdf 9 | ",
-        ),
-        (
-            "Outlook with a picture",
-            many("alternative", &[TEXT, &related]),
-            "Hi | See you on Friday. | image001.png image/png 4 | ",
-        ),
+        ("Gmail with a file", many("mixed", &[&alternative, PDF]), friday!("plan.pdf application/pdf 9")),
+        ("Outlook with a picture", many("alternative", &[TEXT, &related]), friday!("image001.png image/png 4")),
         (
             "Apple",
             many("mixed", &[TEXT, PDF, TEXT]),
             "Hi | See you on Friday. See you on Friday. | plan.pdf application/pdf 9 | ",
         ),
         ("HTML alone", [HEAD, HTML].concat().into_bytes(), "Hi | See you on Friday. |  | "),
-        ("a text as file", many("mixed", &[TEXT, note]), "Hi | See you on Friday. | a b.txt text/plain 4 | "),
-        (
-            "forwarded as a file",
-            many("mixed", &[TEXT, forwarded]),
-            "Hi | See you on Friday. | Old-nüws.eml message/rfc822 56 | ",
-        ),
-        ("a long name", many("mixed", &[TEXT, long]), "Hi | See you on Friday. | € rates.csv application/x 1 | "),
-        ("no name", many("mixed", &[TEXT, unnamed]), "Hi | See you on Friday. | file-1.jpg image/jpeg 1 | "),
-        (
-            "a path as name",
-            many("mixed", &[TEXT, path]),
-            "Hi | See you on Friday. | passwd application/octet-stream 1 | ",
-        ),
-        ("winmail.dat", many("mixed", &[TEXT, tnef]), "Hi | See you on Friday. | winmail.dat application/ms-tnef 1 | "),
+        ("a text as file", many("mixed", &[TEXT, note]), friday!("a b.txt text/plain 4")),
+        ("forwarded as a file", many("mixed", &[TEXT, forwarded]), friday!("Old-nüws.eml message/rfc822 56")),
+        ("a long name", many("mixed", &[TEXT, long]), friday!("€ rates.csv application/x 1")),
+        ("no name", many("mixed", &[TEXT, unnamed]), friday!("file-1.jpg image/jpeg 1")),
+        ("a path as name", many("mixed", &[TEXT, path]), friday!("passwd application/octet-stream 1")),
+        ("winmail.dat", many("mixed", &[TEXT, tnef]), friday!("winmail.dat application/ms-tnef 1")),
         ("a file alone", [HEAD, PDF].concat().into_bytes(), "Hi |  | plan.pdf application/pdf 9 | "),
         (
             "signed",
             many("signed", &[TEXT, "Content-Type: application/pgp-signature\r\n\r\nx"]),
-            "Hi | See you on Friday. | file-1.asc application/pgp-signature 1 | ",
+            friday!("file-1.asc application/pgp-signature 1"),
         ),
         ("nothing but a subject", plain("", b""), "Hi |  |  | "),
     ]
@@ -192,11 +183,7 @@ fn machines() -> Vec<(&'static str, Vec<u8>, &'static str)> {
             ),
             "Hi | See you on Friday. |  | Report",
         ),
-        (
-            "an invitation",
-            many("alternative", &[TEXT, HTML, &event]),
-            "Hi | See you on Friday. | file-1.ics text/calendar 151 | ",
-        ),
+        ("an invitation", many("alternative", &[TEXT, HTML, &event]), friday!("file-1.ics text/calendar 151")),
     ]
 }
 
