@@ -4,73 +4,62 @@ use super::*;
 
 #[test]
 fn each_mistake_of_the_settings_is_told_with_file_line_and_key() {
-    let at = "config/butlerd.toml";
     let cases = [
         ("[daemons]", "1: daemons: unknown key (did you mean `daemon`?), expected one of `daemon`, `owner`"),
-        ("[daemon]\ndatadir = \"x\"", "2: daemon.datadir: unknown key (did you mean `data_dir`?)"),
-        ("[daemon]\nlisten = \"x\"", "2: daemon.listen: unknown key here (did you mean `admin.listen`?)"),
-        ("[daemon]\ndata_dir = \"\"", "2: daemon.data_dir: found \"\", expected a path"),
-        (
-            "[daemon]\nshutdown_timeout = \"2h\"",
-            "2: daemon.shutdown_timeout: found \"2h\", expected a duration such as \"30s\", \"10m\" \
-             or \"2h\", at least 1s and at most 1h",
-        ),
         ("daemon = 1", "1: daemon: found 1, expected a table"),
-        ("[owner]\nquiet_hours = \"22-7\"", "2: owner.quiet_hours: found \"22-7\", expected two different times"),
-        ("[owner]\nquiet_hours = 2026-01-01", "2: owner.quiet_hours: found 2026-01-01, expected two different times"),
-        ("[owner]\nidentities = { telegram = 1 }", "2: owner.identities.telegram: found 1, expected a text"),
-        (
-            "[owner.identities]\nTelegram = \"1\"",
-            "2: owner.identities.Telegram: found the key `Telegram`, expected a channel's name",
-        ),
-        (
-            "[owner]\nnotice_channel = \"email\"\n",
-            "2: owner.notice_channel: found \"email\", on which the owner has no identity",
-        ),
-        ("[database]\nmax_connections = 5", "2: database.max_connections: found 5, expected a whole number 10-10000"),
         ("[database]\nmax_connections = 10\npool_size = 20", "3: database.pool_size: found 20, more than the 10 of"),
-        (
-            "[admin]\nlisten = \"localhost:40200\"",
-            "2: admin.listen: found \"localhost:40200\", expected an IP address and a port",
-        ),
         (
             "[admin]\nallowed_hosts = [\"ok.home\",\n\"https://x.home\"]",
             "3: admin.allowed_hosts[1]: found \"https://x.home\", expected a host name",
         ),
-        ("[admin]\nallowed_hosts = [\"*\"]", "2: admin.allowed_hosts[0]: found \"*\", expected a host name"),
-        (
-            "[admin]\nallowed_origins = [\"https://x.home/path\"]",
-            "2: admin.allowed_origins[0]: found \"https://x.home/path\", expected an origin",
-        ),
-        ("[admin]\nallowed_origins = [\"*\"]", "2: admin.allowed_origins[0]: found \"*\", expected an origin"),
-        ("[admin]\nmax_body = \"4 potatoes\"", "2: admin.max_body: found \"4 potatoes\", expected a size such as"),
-        ("[admin]\nmax_body = 12", "2: admin.max_body: found 12, expected a size"),
-        (
-            "[spawner]\nchild_user = \"root\"",
-            "2: spawner.child_user: found \"root\", expected the name of a user of this system, not root",
-        ),
-        (
-            "[spawner]\nkeep_workspace_on_failure = 1",
-            "2: spawner.keep_workspace_on_failure: found 1, expected true or false",
-        ),
-        ("[spawner.limits]\ncore = -1", "2: spawner.limits.core: found -1, expected a size"),
-        (
-            "[spawner.endpoints]\nanthropic = \"ftp://x\"",
-            "2: spawner.endpoints.anthropic: found \"ftp://x\", expected an http or https address",
-        ),
-        (
-            "[spawner.clis]\nclaud = \"/x\"",
-            "2: spawner.clis.claud: unknown key (did you mean `claude`?), expected one of `claude`, `codex`, `gemini`",
-        ),
-        ("[telemetry]\nlog = \"butlerd=loud\"", "2: telemetry.log: found \"butlerd=loud\" ("),
-        ("[telemetry]\nlog = 3", "2: telemetry.log: found 3, expected a level"),
-        (
-            "[telemetry]\nformat = \"jsn\"",
-            "2: telemetry.format: found \"jsn\" (did you mean \"json\"?), expected one of",
-        ),
     ];
     for (toml, begin) in cases {
-        only(&Scratch::of_settings(toml), &format!("{at}:{begin}"));
+        only(&Scratch::of_settings(toml), &format!("config/butlerd.toml:{begin}"));
+    }
+    // A value, and what is told of its key.
+    let cases = [
+        ("daemon.datadir", "\"x\"", ": unknown key (did you mean `data_dir`?)"),
+        ("daemon.listen", "\"x\"", ": unknown key here (did you mean `admin.listen`?)"),
+        ("daemon.data_dir", "\"\"", ": found \"\", expected a path"),
+        (
+            "daemon.shutdown_timeout",
+            "\"2h\"",
+            ": found \"2h\", expected a duration such as \"30s\", \"10m\" \
+             or \"2h\", at least 1s and at most 1h",
+        ),
+        ("owner.quiet_hours", "\"22-7\"", ": found \"22-7\", expected two different times"),
+        ("owner.quiet_hours", "2026-01-01", ": found 2026-01-01, expected two different times"),
+        ("owner.identities", "{ telegram = 1 }", ".telegram: found 1, expected a text"),
+        ("owner.identities.Telegram", "\"1\"", ": found the key `Telegram`, expected a channel's name"),
+        ("owner.notice_channel", "\"email\"\n", ": found \"email\", on which the owner has no identity"),
+        ("database.max_connections", "5", ": found 5, expected a whole number 10-10000"),
+        ("admin.listen", "\"localhost:40200\"", ": found \"localhost:40200\", expected an IP address and a port"),
+        ("admin.allowed_hosts", "[\"*\"]", "[0]: found \"*\", expected a host name"),
+        (
+            "admin.allowed_origins",
+            "[\"https://x.home/path\"]",
+            "[0]: found \"https://x.home/path\", expected an origin",
+        ),
+        ("admin.allowed_origins", "[\"*\"]", "[0]: found \"*\", expected an origin"),
+        ("admin.max_body", "\"4 potatoes\"", ": found \"4 potatoes\", expected a size such as"),
+        ("admin.max_body", "12", ": found 12, expected a size"),
+        ("spawner.child_user", "\"root\"", ": found \"root\", expected the name of a user of this system, not root"),
+        ("spawner.keep_workspace_on_failure", "1", ": found 1, expected true or false"),
+        ("spawner.limits.core", "-1", ": found -1, expected a size"),
+        ("spawner.endpoints.anthropic", "\"ftp://x\"", ": found \"ftp://x\", expected an http or https address"),
+        (
+            "spawner.clis.claud",
+            "\"/x\"",
+            ": unknown key (did you mean `claude`?), expected one of `claude`, `codex`, `gemini`",
+        ),
+        ("telemetry.log", "\"butlerd=loud\"", ": found \"butlerd=loud\" ("),
+        ("telemetry.log", "3", ": found 3, expected a level"),
+        ("telemetry.format", "\"jsn\"", ": found \"jsn\" (did you mean \"json\"?), expected one of"),
+    ];
+    for (key, value, begin) in cases {
+        let (table, name) = key.rsplit_once('.').unwrap();
+        let told = Scratch::of_settings(&format!("[{table}]\n{name} = {value}"));
+        only(&told, &format!("config/butlerd.toml:2: {key}{begin}"));
     }
 }
 
