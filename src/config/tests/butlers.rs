@@ -44,75 +44,70 @@ fn each_mistake_of_a_butler_is_told_with_file_line_and_key() {
         ("[module.memory]", "4: module: unknown key (did you mean `modules`?)"),
         ("port = 40109", "4: no valid TOML: duplicate key `port`"),
         ("description = \"open", "4: no valid TOML: invalid basic string"),
+        (
+            "[butler.runtime]\nsession_timeout = \"5m\"\nsession_timeout_s = 300",
+            "6: butler.runtime.session_timeout_s: found beside `session_timeout`, expected only one",
+        ),
+        ("[runtime]\nargs = [\n  \"-a\",\n  7,\n]", "7: runtime.args[1]: found 7, expected a text that is not empty"),
+        (
+            "[runtime]\ntype = \"claude-code\"\napi = \"openai\"",
+            "6: runtime.api: found with type \"claude-code\", expected it only where",
+        ),
+        (
+            "[butler.env]\nrequired = [\"A\"]\noptional = [\"B\", \"A\"]",
+            "6: butler.env.optional[1]: found \"A\" for the second time",
+        ),
+        (
+            "[butler.switchboard]\nroute_contract_min = 3\nroute_contract_max = 2",
+            "5: butler.switchboard.route_contract_min: found 3, above route_contract_max (2)",
+        ),
     ];
     each("", "", &cases);
 }
 
 #[test]
-fn each_mistake_in_a_table_is_told_with_file_line_and_key() {
-    let cases = [
-        ("max_queued = -1", "5: max_queued: found -1, expected a whole number 0-100000"),
-        ("max_turns = \"many\"", "5: max_turns: found \"many\", expected a whole number 1-"),
-        ("model = \"\"", "5: model: found \"\", expected a text that is not empty"),
-        ("session_timeout = \"10 apples\"", "5: session_timeout: found \"10 apples\", expected a duration such as"),
-        ("session_timeout = \"0s\"", "5: session_timeout: found \"0s\", expected a duration"),
-        ("session_timeout_s = \"10m\"", "5: session_timeout_s: found \"10m\", expected whole seconds"),
-        ("session_timeout_s = 1.5", "5: session_timeout_s: found 1.5, expected whole seconds"),
+fn each_mistake_of_a_value_is_told_with_file_line_and_key() {
+    for (key, value, begin) in [
+        ("butler.runtime.max_queued", "-1", ": found -1, expected a whole number 0-100000"),
+        ("butler.runtime.max_turns", "\"many\"", ": found \"many\", expected a whole number 1-"),
+        ("butler.runtime.model", "\"\"", ": found \"\", expected a text that is not empty"),
+        ("butler.runtime.session_timeout", "\"10 apples\"", ": found \"10 apples\", expected a duration such as"),
+        ("butler.runtime.session_timeout", "\"0s\"", ": found \"0s\", expected a duration"),
+        ("butler.runtime.session_timeout_s", "\"10m\"", ": found \"10m\", expected whole seconds"),
+        ("butler.runtime.session_timeout_s", "1.5", ": found 1.5, expected whole seconds"),
+        ("runtime.type", "\"claud-code\"", ": found \"claud-code\" (did you mean \"claude-code\"?)"),
         (
-            "session_timeout = \"5m\"\nsession_timeout_s = 300",
-            "6: session_timeout_s: found beside `session_timeout`, expected only one",
+            "runtime.fallback",
+            "[\"gemini\", \"opencode\"]",
+            "[1]: found \"opencode\", expected one of \"claude-code\", \"codex\", \"gemini\", \"native\"",
         ),
-    ];
-    each("[butler.runtime]\n", "butler.runtime.", &cases);
-    let cases = [
-        ("type = \"claud-code\"", "5: type: found \"claud-code\" (did you mean \"claude-code\"?)"),
+        ("runtime.fallback", "[\"claude-code\", \"native\"]", "[1]: found \"native\" for the second time"),
+        ("runtime.args", "\"-a\"", ": found \"-a\", expected a list"),
+        ("runtime.endpoint", "\"localhost:11434\"", ": found \"localhost:11434\", expected an http or https address"),
         (
-            "fallback = [\"gemini\", \"opencode\"]",
-            "5: fallback[1]: found \"opencode\", expected one of \"claude-code\", \"codex\", \"gemini\", \"native\"",
+            "runtime.endpoint",
+            "\"http://u:geheim@host/\"",
+            ": found \"http://…@host/\" (keys and passwords don't belong",
         ),
-        ("fallback = [\"claude-code\", \"native\"]", "5: fallback[1]: found \"native\" for the second time"),
-        ("args = [\n  \"-a\",\n  7,\n]", "7: args[1]: found 7, expected a text that is not empty"),
-        ("args = \"-a\"", "5: args: found \"-a\", expected a list"),
-        ("type = \"claude-code\"\napi = \"openai\"", "6: api: found with type \"claude-code\", expected it only where"),
-        ("endpoint = \"localhost:11434\"", "5: endpoint: found \"localhost:11434\", expected an http or https address"),
+        ("butler.db.name", "\"mine\"", ": found \"mine\", expected \"butlers\""),
+        ("butler.db.schema", "\"Health\"", ": found \"Health\", expected a schema of the butler's own"),
+        ("butler.db.schema", "\"pg_health\"", ": found \"pg_health\" (reserved), expected a schema"),
+        ("butler.db.schema", "\"shared\"", ": found \"shared\" (reserved)"),
+        ("butler.env.required", "[\"lower\"]", "[0]: found \"lower\", expected the name of an environment variable"),
+        ("butler.env.required", "[\"PATH\"]", "[0]: found \"PATH\" (butlerd makes this one itself"),
+        ("butler.shutdown.timeout", "true", ": found true, expected a duration"),
+        ("butler.switchboard.liveness_ttl_s", "-3", ": found -3, expected whole seconds"),
+        ("modules.memory", "3", ": found 3, expected a table"),
         (
-            "endpoint = \"http://u:geheim@host/\"",
-            "5: endpoint: found \"http://…@host/\" (keys and passwords don't belong",
+            "modules.memory.consolidation.interval_hours",
+            "\"often\"",
+            ": found \"often\", expected a whole number of hours",
         ),
-    ];
-    each("[runtime]\n", "runtime.", &cases);
-    for (table, more, told) in [
-        ("butler.db", "name = \"mine\"", "5: name: found \"mine\", expected \"butlers\""),
-        ("butler.db", "schema = \"Health\"", "5: schema: found \"Health\", expected a schema of the butler's own"),
-        ("butler.db", "schema = \"pg_health\"", "5: schema: found \"pg_health\" (reserved), expected a schema"),
-        ("butler.db", "schema = \"shared\"", "5: schema: found \"shared\" (reserved)"),
-        (
-            "butler.env",
-            "required = [\"lower\"]",
-            "5: required[0]: found \"lower\", expected the name of an environment variable",
-        ),
-        (
-            "butler.env",
-            "required = [\"A\"]\noptional = [\"B\", \"A\"]",
-            "6: optional[1]: found \"A\" for the second time",
-        ),
-        ("butler.env", "required = [\"PATH\"]", "5: required[0]: found \"PATH\" (butlerd makes this one itself"),
-        ("butler.shutdown", "timeout = true", "5: timeout: found true, expected a duration"),
-        (
-            "butler.switchboard",
-            "route_contract_min = 3\nroute_contract_max = 2",
-            "5: route_contract_min: found 3, above route_contract_max (2)",
-        ),
-        ("butler.switchboard", "liveness_ttl_s = -3", "5: liveness_ttl_s: found -3, expected whole seconds"),
-        ("modules", "memory = 3", "5: memory: found 3, expected a table"),
-        (
-            "modules.memory.consolidation",
-            "interval_hours = \"often\"",
-            "5: interval_hours: found \"often\", expected a whole number of hours",
-        ),
-        ("modules.memory", "weight = nan", "5: weight: found a number without a value"),
+        ("modules.memory.weight", "nan", ": found a number without a value"),
     ] {
-        each(&format!("[{table}]\n"), &format!("{table}."), &[(more, told)]);
+        let (table, name) = key.rsplit_once('.').unwrap();
+        let told = Scratch::of_health(&health(&format!("[{table}]\n{name} = {value}")));
+        only(&told, &format!("roster/health/butler.toml:5: {key}{begin}"));
     }
 }
 
