@@ -34,6 +34,8 @@ fn plain(schema: &Map<String, Value>, detail: Detail) -> Map<String, Value> {
     let says = |key: &str, value: &Value| match key {
         "additionalProperties" => value.is_object(),
         "minLength" | "maxLength" | "maxItems" | "uniqueItems" | "minItems" => false,
+        // Ids come from lists. Of the other forms, such as a date, nobody else speaks.
+        "format" => detail != Detail::Terse || value != "uuid",
         "description" => detail != Detail::Terse,
         _ => true,
     };
