@@ -234,6 +234,14 @@ async fn who_comes_to_it_after_the_owner_was_asked_learns_nothing() {
     let butler = daemon.mcp("general");
     synced(&butler).await;
     let db = household.owner().await;
+    // What is the owner's nobody changes on a stranger's word, whoever approves it.
+    for table in [
+        "calendar_events e SET trust = 'stranger' WHERE e.uid = 'same'",
+        "calendar_items k SET trust = 'stranger' WHERE k.uid = 'same'",
+        "calendar_instances i SET trust = 'stranger' WHERE i.shown ->> 'title' = 'same'",
+    ] {
+        assert_eq!(db.execute(&format!("UPDATE shared.{table}"), &[]).await.expect("its label"), 1, "{table}");
+    }
     for (name, gains, ends) in [("plan", true, "abandoned"), ("talk", true, "abandoned"), ("same", false, "executed")] {
         let event = id_of(&butler, name).await;
         told(&butler, &format!("note it in event {}", event.as_str().expect("an id"))).await;

@@ -9,14 +9,14 @@ use crate::support::{Household, Mcp};
 async fn seen(butler: &Mcp) -> (Vec<Vec<String>>, Vec<bool>) {
     let (mut titles, mut free) = (Vec::new(), Vec::new());
     for day in 9..=12 {
-        let mut asked =
+        let asked =
             json!({"start_at": format!("2027-03-{day:02}"), "end_at": format!("2027-03-{:02}", day + 1), "limit": 500});
         let listed = butler.ok("calendar_list_events", asked.clone()).await;
         let of = |event: &Value| event["title"].as_str().unwrap_or_default().to_owned();
         titles.push(listed["events"].as_array().unwrap_or_else(|| panic!("{listed}")).iter().map(of).collect());
-        asked["duration_minutes"] = json!(60);
-        asked["limit"] = json!(1);
-        let found = butler.ok("calendar_find_free_slots", asked).await;
+        let [from, to] = ["start_at", "end_at"].map(|key| asked[key].clone());
+        let hour = json!({"search_start": from, "search_end": to, "duration_minutes": 60, "limit": 1});
+        let found = butler.ok("calendar_find_free_slots", hour).await;
         free.push(found["slots"][0].is_object());
     }
     (titles, free)

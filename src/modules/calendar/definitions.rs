@@ -50,14 +50,15 @@ fn request_id() -> Value {
     text("The same call again under this key gives the first result", 200)
 }
 
-fn send_updates() -> Value {
-    json!({"type": "string", "enum": ["none", "all", "externalOnly"]})
+/// Whom the provider tells. Of the household's own calendars nobody is told, which an answer says.
+fn send_updates(follows: bool) -> Value {
+    if follows { json!({"type": "string", "enum": ["none", "all", "externalOnly"]}) } else { json!({"type": "string"}) }
 }
 
 /// What events are made of. Whom an event in the household's own calendar names, nobody tells.
 fn fields(follows: bool) -> Value {
     let people = attendees("Mail addresses of all who are to come; the calendar's server may tell them");
-    let more = follows.then(|| json!({"attendees": people, "send_updates": send_updates()}));
+    let more = follows.then(|| json!({"attendees": people, "send_updates": send_updates(follows)}));
     with(&[], &[event_fields(), more.unwrap_or_default()])
 }
 
@@ -76,7 +77,7 @@ fn event_fields() -> Value {
         "visibility": {"type": "string", "enum": ["public", "private", "confidential"]},
         "color_id": {"type": "string"},
         "entity_ids": {"type": "array", "items": {"type": "string", "format": "uuid"}, "maxItems": 50},
-        "reminder_minutes": {"type": "integer", "minimum": 0, "maximum": 40_320, "description": "Minutes before the start of a reminder"},
+        "reminder_minutes": {"type": "integer", "minimum": 0, "maximum": 40_320, "description": "Remind so long before its start"},
         "conflict_policy": {"type": "string", "enum": ["suggest", "fail", "allow_overlap"],
                             "description": "When it overlaps another event: suggest answers free times and changes nothing"},
         "request_id": request_id(),
@@ -171,7 +172,7 @@ fn reading() -> Vec<Declaration> {
 fn writing(follows: bool) -> Vec<Declaration> {
     // What stands in a provider's calendar others may see.
     let puts = || Meta { sends_out: follows, ..changes() };
-    let told = if follows { json!({"send_updates": send_updates()}) } else { Value::Null };
+    let told = json!({"send_updates": send_updates(follows)});
     vec![
         ("Put an event into a calendar.", with(&[], &[in_calendar(), fields(follows)]), &["title", "start_at"], puts()),
         (
@@ -203,7 +204,7 @@ fn meeting(follows: bool) -> Vec<Declaration> {
                 "Note who is to come to an event. No invitation is sent: tell them yourself."
             },
             with(
-                &[("attendees", attendees.clone()), ("optional", optional), ("send_updates", send_updates())],
+                &[("attendees", attendees.clone()), ("optional", optional), ("send_updates", send_updates(follows))],
                 &[one()],
             ),
             &["event_id", "attendees"],
@@ -215,7 +216,7 @@ fn meeting(follows: bool) -> Vec<Declaration> {
             } else {
                 "Take people off an event's list. Nobody is told."
             },
-            with(&[("attendees", attendees), ("send_updates", send_updates())], &[one()]),
+            with(&[("attendees", attendees), ("send_updates", send_updates(follows))], &[one()]),
             &["event_id", "attendees"],
             tells(),
         ),
