@@ -1,5 +1,6 @@
 //! Tools that show calendars.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use jiff::SignedDuration;
@@ -47,7 +48,9 @@ pub(super) async fn list(call: &ToolCall, book: &Book) -> Result<Value, ToolErro
     // Side by side, since mostly all is laid out already.
     let (covered, sources, own, rows) = tokio::try_join!(cover, book.sources(call, &names), own, listed())?;
     let rows = if covered.anew { listed().await? } else { rows };
-    let mut events = sql::shown(&rows, &sources);
+    let ids: Vec<Uuid> = rows.iter().map(|row| row.get("event")).collect();
+    let about = if sources.iter().any(|one| one.has_about) { sql::about(call, &ids).await? } else { HashMap::new() };
+    let mut events = sql::shown(&rows, &sources, &about);
     let more = i64::try_from(events.len()).is_ok_and(|found| found > limit);
     events.truncate(usize::try_from(limit).unwrap_or(0));
     let mut answer =
@@ -107,7 +110,7 @@ pub(super) async fn get(call: &ToolCall, book: &Book) -> Result<Value, ToolError
         "recurrence_rule": event.rule.as_ref().map(|rule| rule.text.clone()), "attendees": event.attendees,
         "organizer": event.organizer,
     });
-    if let Some(about) = sql::about(call, row.id).await? {
+    if let Some(about) = sql::about(call, &[row.id]).await?.remove(&row.id) {
         answer["entity_ids"] = about;
     }
     if let Some(color) = &event.color {

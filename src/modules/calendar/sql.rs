@@ -1,5 +1,7 @@
 //! The statements on calendars.
 
+use std::collections::HashMap;
+
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -22,6 +24,8 @@ store::row! {
         pub time_zone: String,
         pub synced_at: Option<Timestamp>,
         pub error: Option<String>,
+        /// Whether any event of the household is about an entity: where none is, no list looks for one.
+        pub has_about: bool,
     }
 }
 
@@ -259,8 +263,8 @@ pub(super) async fn project(
 
 /// The calendars that the butler sees, in the order of its settings.
 pub(super) async fn sources(call: &ToolCall) -> Result<Vec<SourceRow>, ToolError> {
-    let sql =
-        "SELECT s.id, s.name, s.provider, s.read_only, s.time_zone, c.synced_at, c.error FROM shared.calendar_sources s
+    let sql = "SELECT s.id, s.name, s.provider, s.read_only, s.time_zone, c.synced_at, c.error,
+                      (SELECT shared.calendar_has_about()) AS has_about FROM shared.calendar_sources s
                JOIN shared.calendar_readers r ON r.source = s.id
                LEFT JOIN shared.calendar_cursors c ON c.source = s.id ORDER BY r.place";
     call.query(sql, &[]).await.typed()
@@ -286,28 +290,6 @@ macro_rules! instances {
     };
 }
 
-/// The column `about`: the entities that an event is about. It looks at one event at a time, so that no label of another is
-/// met, and at none where no event is about any.
-macro_rules! about {
-    ($event:literal) => {
-        concat!(
-            "CASE WHEN (SELECT shared.calendar_has_about()) THEN ARRAY (
-                 SELECT coalesce(shared.entity_standing(a.entity), a.entity) FROM shared.calendar_entities a WHERE a.event = ",
-            $event,
-            ") END AS about"
-        )
-    };
-}
-
-/// Which entities a row says that its event is about. `None`: none.
-fn about_of(row: &Row) -> Option<Value> {
-    let mut about = row.get::<_, Option<Vec<Uuid>>>("about")?;
-    // Two may have become one.
-    about.sort_unstable();
-    about.dedup();
-    (!about.is_empty()).then(|| about.iter().map(Uuid::to_string).collect())
-}
-
 /// What takes place in a window in the calendars of these names, or in all, by its start.
 pub(super) async fn listed(
     call: &ToolCall,
@@ -316,9 +298,7 @@ pub(super) async fn listed(
     limit: i64,
 ) -> Result<Vec<Row>, ToolError> {
     const SQL: &str = concat!(
-        "SELECT i.event, i.shown, i.source, ",
-        about!("i.event"),
-        " FROM ",
+        "SELECT i.event, i.shown, i.source FROM ",
         instances!("ARRAY (SELECT s.id FROM shared.calendar_sources s WHERE s.name = ANY ($1) OR $1 = '{}')", ""),
         by_start!()
     );
@@ -326,15 +306,15 @@ pub(super) async fn listed(
 }
 
 /// Events that were listed, as they are shown.
-pub(super) fn shown(rows: &[Row], sources: &[SourceRow]) -> Vec<Value> {
+pub(super) fn shown(rows: &[Row], sources: &[SourceRow], about: &HashMap<Uuid, Value>) -> Vec<Value> {
     let of = |row: &Row| {
         let mut shown: Value = row.get("shown");
-        let source: Uuid = row.get("source");
+        let (source, event): (Uuid, Uuid) = (row.get("source"), row.get("event"));
         let name = sources.iter().find(|one| one.id == source).map(|one| one.name.clone());
-        shown["event_id"] = Value::String(row.get::<_, Uuid>("event").to_string());
+        shown["event_id"] = Value::String(event.to_string());
         shown["calendar_id"] = name.map_or(Value::Null, Value::String);
-        if let Some(about) = about_of(row) {
-            shown["entity_ids"] = about;
+        if let Some(about) = about.get(&event) {
+            shown["entity_ids"] = about.clone();
         }
         shown
     };
@@ -453,10 +433,13 @@ pub(super) async fn set_about(
     tx.query_opt("SELECT shared.calendar_about($1, $2, $3)", &[&id, &other, &about]).await.cell(0)
 }
 
-/// Which entities an event is about. `None`: none.
-pub(super) async fn about(call: &ToolCall, event: Uuid) -> Result<Option<Value>, ToolError> {
-    const SQL: &str = concat!("SELECT ", about!("$1"));
-    Ok(call.query(SQL, &[&event]).await?.first().and_then(about_of))
+/// Which entities each of these events is about, but for those that are about none. No label of another event is met.
+pub(super) async fn about(call: &ToolCall, events: &[Uuid]) -> Result<HashMap<Uuid, Value>, ToolError> {
+    // Two may have become one.
+    let sql = "SELECT a.event, array_agg(DISTINCT coalesce(shared.entity_standing(a.entity), a.entity)::text) AS about
+               FROM shared.calendar_entities a WHERE a.event = ANY ($1) GROUP BY a.event";
+    let rows = call.query(sql, &[&events]).await?;
+    Ok(rows.iter().map(|row| (row.get("event"), row.get::<_, Vec<String>>("about").into())).collect())
 }
 
 store::row! {
