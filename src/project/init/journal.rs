@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn hooks_go_before_the_persons_own_and_leave_no_trace() {
-        let Home { dir, options } = home();
+        let Home { dir: _dir, options } = home();
         std::fs::create_dir_all(options.settings.parent().unwrap()).unwrap();
         std::fs::write(&options.settings, THEIRS).unwrap();
         let planned = install_hooks(&JournalOptions { dry_run: true, ..options.clone() }).unwrap();
@@ -270,12 +270,11 @@ mod tests {
         assert_eq!(read(&options.settings), THEIRS);
         assert!(!options.skill.parent().unwrap().exists());
         assert_eq!(remove_hooks(&options).unwrap(), InitReport::default());
-        drop(dir);
     }
 
     #[test]
     fn settings_that_were_not_there_go_again() {
-        let Home { dir, mut options } = home();
+        let Home { dir: _dir, mut options } = home();
         options.command.socket = Some("/data/run/journal.sock".into());
         install_hooks(&options).unwrap();
         assert!(
@@ -283,7 +282,6 @@ mod tests {
         );
         remove_hooks(&options).unwrap();
         assert!(!options.settings.exists());
-        drop(dir);
     }
 
     #[test]
@@ -301,12 +299,11 @@ mod tests {
         assert_eq!(install_hooks(&options).unwrap(), InitReport::default());
         remove_hooks(&options).unwrap();
         assert!(!codex.exists() && !options.settings.exists());
-        drop(dir);
     }
 
     #[test]
     fn what_is_malformed_is_refused_and_nothing_changes() {
-        let Home { dir, options } = home();
+        let Home { dir: _dir, options } = home();
         std::fs::create_dir_all(options.settings.parent().unwrap()).unwrap();
         for broken in ["{\"hooks\": ", "[]", "{\"hooks\": []}", "{\"hooks\": {\"SessionStart\": {}}}"] {
             std::fs::write(&options.settings, broken).unwrap();
@@ -315,12 +312,11 @@ mod tests {
             assert_eq!(read(&options.settings), broken);
             assert!(!options.skill.exists() && !options.settings.with_extension("json.bak").exists());
         }
-        drop(dir);
     }
 
     #[test]
     fn settings_come_back_where_the_skill_cannot_be_written() {
-        let Home { dir, options } = home();
+        let Home { dir: _dir, options } = home();
         let claude = options.settings.parent().unwrap();
         std::fs::create_dir_all(claude).unwrap();
         std::fs::write(&options.settings, THEIRS).unwrap();
@@ -328,12 +324,11 @@ mod tests {
         install_hooks(&options).unwrap_err();
         assert_eq!(read(&options.settings), THEIRS);
         assert!(!options.settings.with_extension("json.bak").exists());
-        drop(dir);
     }
 
     #[test]
     fn a_skill_of_somebody_else_stays() {
-        let Home { dir, options } = home();
+        let Home { dir: _dir, options } = home();
         std::fs::create_dir_all(options.skill.parent().unwrap()).unwrap();
         std::fs::write(&options.skill, "theirs").unwrap();
         let report = install_hooks(&options).unwrap();
@@ -345,12 +340,11 @@ mod tests {
         std::fs::write(&options.skill, old).unwrap();
         assert_eq!(install_hooks(&options).unwrap().notes, [] as [&str; 0], "it was for the same journal");
         assert_eq!(read(&options.skill), options.command.fill(journal::MEMORY_SYNC).unwrap());
-        drop(dir);
     }
 
     #[test]
     fn the_skill_is_for_the_journal_that_was_registered_last() {
-        let Home { dir, options } = home();
+        let Home { dir: _dir, options } = home();
         let mut health = options.clone();
         let (socket, butler) = (Some("/d/run/journal-health.sock".into()), Some("health".to_owned()));
         health.command = JournalCommand { socket, butler, data_dir: Some("/d".into()), ..health.command };
@@ -375,7 +369,6 @@ mod tests {
         let report = remove_hooks(&options).unwrap();
         assert!(report.notes[0].ends_with(&format!("{other} install-hooks")), "{report:?}");
         assert!(!options.skill.exists() && !options.settings.exists());
-        drop(dir);
     }
 
     #[test]
