@@ -96,7 +96,9 @@ pub fn by_schema(words: &[String], schema: &Value) -> Result<Map<String, Value>,
         };
         let is = &schema["properties"][&name];
         let given = match given {
-            None if types(is).contains(&"boolean") => words.next_if(|next| is_switch(next)).cloned(),
+            None if types(is).contains(&"boolean") => {
+                words.next_if(|next| ["true", "false"].contains(&next.as_str())).cloned()
+            }
             None => match words.next_if(|next| !next.starts_with("--")) {
                 Some(value) => Some(value.clone()),
                 None => {
@@ -118,10 +120,6 @@ pub fn by_schema(words: &[String], schema: &Value) -> Result<Map<String, Value>,
         }
     }
     Ok(args)
-}
-
-fn is_switch(word: &str) -> bool {
-    ["true", "false"].contains(&word)
 }
 
 fn unknown(name: &str, schema: &Value) -> String {

@@ -49,17 +49,14 @@ impl Question<'_> {
 
     /// The question as it is, to a member, or to whoever answers alone.
     pub fn ask(&self) -> Ask {
-        Ask { prompt: self.text.to_owned(), context: some(self.context()) }
+        let context = self.context();
+        Ask { prompt: self.text.to_owned(), context: (!context.is_empty()).then_some(Value::Object(context)) }
     }
 
     /// The question to whoever decides about it.
     pub fn ask_about(&self) -> Ask {
         Ask { prompt: format!("The question:\n\n{}", self.text), context: self.came_with.cloned() }
     }
-}
-
-fn some(context: Map<String, Value>) -> Option<Value> {
-    (!context.is_empty()).then_some(Value::Object(context))
 }
 
 /// An answer and a judgement that stand under letters.

@@ -275,7 +275,8 @@ fn body(
     today: Date,
     old: &Old<'_>,
 ) -> Result<(String, Option<&'static str>), Refusal> {
-    let text = indented(text);
+    // As a Markdown list has a text of several lines.
+    let text = text.lines().collect::<Vec<_>>().join("\n  ");
     let one_of = |what: &str, given: Option<&str>, known: &'static [&'static str]| -> Result<&'static str, Refusal> {
         let given = given.unwrap_or(known[0]);
         let found = known.iter().find(|word| word.eq_ignore_ascii_case(given.trim()));
@@ -311,11 +312,6 @@ fn body(
             (format!("### {title}\n- **Notes:** {text}\n- **Added:** {added}\n"), None)
         }
     })
-}
-
-/// A text of several lines as a Markdown list has it.
-fn indented(text: &str) -> String {
-    text.lines().collect::<Vec<_>>().join("\n  ")
 }
 
 /// Where the next entry below a heading goes; without one, at the end.

@@ -118,12 +118,8 @@ fn files(status: &Status, home: Option<&Path>) -> Vec<String> {
     }
     lines.push(line("Session archive", format!("{} files in {dir}/sessions/", status.sessions)));
     lines.push(line("Archive", format!("{} files in {dir}/archive/", status.archive)));
-    lines.iter().map(|line| one_line_kept(line)).collect()
-}
-
-/// Without what a terminal would obey, and with the blanks that align it.
-fn one_line_kept(line: &str) -> String {
-    block(line).replace('\n', " ")
+    // Without what a terminal would obey, and with the blanks that align it.
+    lines.iter().map(|line| block(line).replace('\n', " ")).collect()
 }
 
 /// `2.4 KB`, `3.1 KB, 12 entries`, `1.2 KB, 2026-02-07`.

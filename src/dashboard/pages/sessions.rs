@@ -66,15 +66,11 @@ fn took(ms: Option<i64>) -> String {
     ms.map_or_else(|| "–".to_owned(), |ms| length(SignedDuration::from_millis(ms)))
 }
 
-fn over(state: SessionState) -> bool {
-    !matches!(state, SessionState::Queued | SessionState::Running)
-}
-
 async fn one(visit: &Visit) -> Answer {
     let session: Uuid = visit.parsed(0)?;
     let detail = visit.calls.sessions_get(&visit.ext, session).await?;
     let row = &detail.session;
-    let running = !over(row.state);
+    let running = matches!(row.state, SessionState::Queued | SessionState::Running);
     let after: Option<i32> = visit.query.get("after").and_then(|n| n.parse().ok());
     // Of one that goes on the end is looked at, which grows while one looks.
     let follows = running && after.is_none();

@@ -262,7 +262,7 @@ impl JournalFiles {
         let text = text.unwrap_or_default();
         replace(next, text)?;
         crash::point("journal.noted");
-        self.make(draft, text)?;
+        self.give(&make_anew(draft, text)?, if self.group.is_some() { 0o660 } else { 0o600 })?;
         if found == OnDisk::Missing {
             match renameat2(AT_FDCWD, draft, AT_FDCWD, path, RenameFlags::RENAME_NOREPLACE) {
                 Ok(()) => {}
@@ -292,11 +292,6 @@ impl JournalFiles {
         forget(draft)?;
         forget(next)?;
         Ok(false)
-    }
-
-    fn make(&self, path: &Path, text: &str) -> io::Result<()> {
-        let file = make_anew(path, text)?;
-        self.give(&file, if self.group.is_some() { 0o660 } else { 0o600 })
     }
 
     fn lock(&self) -> MutexGuard<'_, ()> {

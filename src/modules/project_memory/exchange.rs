@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use super::arguments::{tags_of, wrong};
 use super::records;
-use super::remember::new_fact;
+use super::remember::{new_fact, plain};
 use super::request::ProjectRequest;
 use super::sql;
 
@@ -125,11 +125,8 @@ async fn take_in(
     // Types that only other programs have are context.
     let kind = ExperienceType::read(&record.experience_type).map_or(ExperienceType::Context, |(kind, _)| kind);
     let created_at: Timestamp = record.created_at.parse().unwrap_or_else(|_| request.house.clock.now());
-    let mut given: BTreeMap<String, String> = record
-        .metadata
-        .iter()
-        .map(|(name, value)| (name.clone(), value.as_str().map_or_else(|| value.to_string(), str::to_owned)))
-        .collect();
+    let mut given: BTreeMap<String, String> =
+        record.metadata.iter().map(|(name, value)| (name.clone(), plain(value))).collect();
     if id != id_of(&record.id) {
         given.entry(ORIGINAL.to_owned()).or_insert_with(|| record.id.clone());
     }

@@ -67,7 +67,7 @@ async fn take_in(request: &ProjectRequest<'_>, rows: &mut dyn Rows, fact: NewFac
     Ok(json!({"id": stored.id, "status": stored.status}))
 }
 
-fn plain(value: &Value) -> String {
+pub(super) fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 

@@ -45,12 +45,12 @@ impl Server {
     /// the command.
     pub fn of(entry: &Value) -> Option<Self> {
         let args = entry["args"].as_array().map_or(&[][..], Vec::as_slice).iter().map(|arg| arg.as_str());
-        let words: Option<Vec<String>> = std::iter::once(entry["command"].as_str()).chain(args).map(own).collect();
+        let words = std::iter::once(entry["command"].as_str()).chain(args).map(|text| text.map(str::to_owned));
         let mut env = BTreeMap::new();
         for (name, value) in entry["env"].as_object().into_iter().flatten() {
             env.insert(name.clone(), value.as_str()?.to_owned());
         }
-        let words = words?;
+        let words = words.collect::<Option<Vec<String>>>()?;
         let (set, rest) = shell::without_environment(&words);
         env.extend(set);
         let (program, args) = rest.split_first()?;
@@ -62,10 +62,6 @@ impl Server {
         let named = Path::new(&self.program).file_name().is_some_and(|name| name == "butlerd");
         (named || self.program == now.program) && self.args == now.args
     }
-}
-
-fn own(text: Option<&str>) -> Option<String> {
-    text.map(str::to_owned)
 }
 
 /// A file that lists servers under `mcpServers`.

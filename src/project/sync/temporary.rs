@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::exchange::{Exchange, as_argument, commit_at, is_missing_branch};
 use super::{BRANCH, SyncError};
-use crate::git::{Git, GitError};
+use crate::git::Git;
 
 /// What git says when somebody else's push came first.
 const OVERTAKEN: [&str; 8] = [
@@ -112,7 +112,7 @@ impl Temporary {
         let refspec = format!("{commit}:refs/heads/{BRANCH}");
         match self.git.text(&["push", "--quiet", "--no-verify", "--no-follow-tags", "origin", &refspec]) {
             Ok(_) => Ok(Pushed::Through),
-            Err(error) if is_overtaken(&error) => Ok(Pushed::Overtaken),
+            Err(error) if OVERTAKEN.iter().any(|said| error.stderr().contains(said)) => Ok(Pushed::Overtaken),
             Err(error) => Err(error.into()),
         }
     }
@@ -123,10 +123,6 @@ impl Drop for Temporary {
         // The next exchange tries again.
         drop(remove(&self.path));
     }
-}
-
-fn is_overtaken(error: &GitError) -> bool {
-    OVERTAKEN.iter().any(|said| error.stderr().contains(said))
 }
 
 fn remove(path: &Path) -> io::Result<()> {

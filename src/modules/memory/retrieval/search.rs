@@ -164,7 +164,7 @@ async fn answer(
     for hit in &hits {
         let Some(Shown { json, .. }) = rows.get(&hit.id) else { continue };
         let mut result = json.clone();
-        result["score"] = rounded(hit.score);
+        result["score"] = json!((f64::from(hit.score) * 10_000.0).round() / 10_000.0);
         if explain {
             result["parts"] = serde_json::to_value(hit.parts).unwrap_or_default();
         }
@@ -175,8 +175,4 @@ async fn answer(
         memory.has_shown(session, &shown_ids);
     }
     Ok((json!({"results": results, "answered_by": by.as_str()}), shown_ids))
-}
-
-fn rounded(n: f32) -> Value {
-    json!((f64::from(n) * 10_000.0).round() / 10_000.0)
 }
