@@ -1,10 +1,11 @@
 //! People: whom the household knows, under which identities, and inviting somebody.
 
+use std::collections::BTreeSet;
+
 use admin::calls::ContactsApiServer;
 use admin::{Identity, Pairing};
 use maud::{Markup, html};
 use serde_json::json;
-use uuid::Uuid;
 
 use super::answers::{act, look, or_not_now};
 use crate::parts::{Tone, crumbs, empty, line, note, toned};
@@ -34,7 +35,7 @@ async fn list(visit: &Visit) -> Answer {
 pub(super) async fn named(visit: &Visit) -> Vec<(String, String)> {
     let mut all =
         look::<Vec<Identity>>(visit, SWITCHBOARD, "contact_identity_list", json!({})).await.unwrap_or_default();
-    let mut seen = std::collections::BTreeSet::new();
+    let mut seen = BTreeSet::new();
     all.retain(|one| seen.insert(one.contact_id));
     all.into_iter().map(|one| (one.name, format!("/conversations/with/{}", one.contact_id))).collect()
 }
@@ -43,17 +44,12 @@ fn people(visit: &Visit, all: &[Identity]) -> Markup {
     if all.is_empty() {
         return empty("The household knows nobody besides its owner. Invite somebody, or add an identity of theirs.");
     }
-    let mut seen: Vec<Uuid> = Vec::new();
-    for one in all {
-        if !seen.contains(&one.contact_id) {
-            seen.push(one.contact_id);
-        }
-    }
-    html! { ul.cards { @for contact in &seen {
-        @let own: Vec<&Identity> = all.iter().filter(|one| one.contact_id == *contact).collect();
+    let mut seen = BTreeSet::new();
+    html! { ul.cards { @for first in all.iter().filter(|one| seen.insert(one.contact_id)) {
+        @let own = all.iter().filter(|one| one.contact_id == first.contact_id);
         li {
-            strong { (own.first().map_or_else(String::new, |one| line(&one.name, 100))) } " "
-            a href={ "/conversations/with/" (contact) } { "what was said" }
+            strong { (line(&first.name, 100)) } " "
+            a href={ "/conversations/with/" (first.contact_id) } { "what was said" }
             ul.rows { @for one in own { li {
                 (toned(Tone::Quiet, &line(&one.channel, 30))) " " (line(&one.identity, 200)) " "
                 (visit.button("/people/remove", "Forget", "danger", &[("channel", &one.channel), ("identity", &one.identity)]))
