@@ -18,12 +18,9 @@ pub fn file(data_dir: &Path) -> Option<PathBuf> {
 /// Whether the text may be kept. Secrets have no place in a file; one is known by its form, as those who issue keys
 /// give them one, and as chance does.
 pub fn may_keep(text: &str) -> bool {
+    let breaks = |c: char| c.is_whitespace() || "\"'`<>()[]{},;".contains(c);
     // As shells have it.
     !text.starts_with(' ') && !text.contains("PRIVATE KEY") && !text.split(breaks).any(is_secret)
-}
-
-fn breaks(c: char) -> bool {
-    c.is_whitespace() || "\"'`<>()[]{},;".contains(c)
 }
 
 fn is_secret(word: &str) -> bool {

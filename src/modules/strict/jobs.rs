@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::{ButlerContents, finding, in_file, key};
 use approvals::Settings;
@@ -38,21 +38,18 @@ fn of_jobs(known: &ButlerContents<'_>) -> Vec<Finding> {
         let i = i.to_string();
         let at = |last: &str| key(&["butler", "schedule", &i, last]);
         let file = format!("jobs/{job}.sql");
+        let mut given = entry.job_args.as_ref().and_then(Value::as_object).cloned().unwrap_or_default();
         if !is_built_in(job) && !of_module(job) && !butler.dir.join(&file).is_file() {
             let problem = format!("found \"{job}\", and there is no {file}");
             let expected = "a built-in job, or the name of a file in the butler's `jobs/` without `.sql`";
             found.push(finding(at("job_name"), problem, expected));
         } else if let Some(arguments) = jobs.get(job)
-            && let Err(problem) = arguments.validate(&mut given(entry.job_args.as_ref()))
+            && let Err(problem) = arguments.validate(&mut given)
         {
             found.push(finding(at("job_args"), problem.to_string(), format!("what {file} declares as args")));
         }
     }
     found
-}
-
-fn given(args: Option<&Value>) -> Map<String, Value> {
-    args.and_then(Value::as_object).cloned().unwrap_or_default()
 }
 
 /// Each prompt on a timetable has a skill that says how its work is done.
