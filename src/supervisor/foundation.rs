@@ -20,11 +20,7 @@ use store::{Database, DatabaseOptions, StoreError, derive};
 #[derive(Debug, thiserror::Error)]
 pub enum FoundationError {
     #[error("the directory {path} can't be made: {source}")]
-    Directory {
-        path: PathBuf,
-        #[source]
-        source: std::io::Error,
-    },
+    Directory { path: PathBuf, source: std::io::Error },
     #[error("{0} is a file; name a directory with --data-dir or [daemon] data_dir")]
     File(PathBuf),
     #[error("{path} belongs to {owner}, and butlerd runs as {own}: choose --data-dir, or run it as {owner}")]

@@ -62,11 +62,7 @@ pub enum ServeError {
     #[error("telemetry.otlp: no client for the collector can be made: {0}")]
     Collector(String),
     #[error("{what}: {source}")]
-    Io {
-        what: &'static str,
-        #[source]
-        source: io::Error,
-    },
+    Io { what: &'static str, source: io::Error },
 }
 
 impl ServeError {

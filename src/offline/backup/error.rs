@@ -20,12 +20,7 @@ pub enum BackupError {
     #[error("{file} was not written under the master key {key}, so it can't be read with it; nothing was restored")]
     WrongKey { file: PathBuf, key: PathBuf },
     #[error("{path} can't be {step}: {source}")]
-    File {
-        path: PathBuf,
-        step: &'static str,
-        #[source]
-        source: std::io::Error,
-    },
+    File { path: PathBuf, step: &'static str, source: std::io::Error },
     #[error("{0} exists already")]
     Exists(PathBuf),
     #[error("another backup is being written to {0} at this moment")]
@@ -53,11 +48,7 @@ pub enum BackupError {
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error("{step}: {}", describe(.source))]
-    Database {
-        step: String,
-        #[source]
-        source: tokio_postgres::Error,
-    },
+    Database { step: String, source: tokio_postgres::Error },
     #[error("no random bytes: {0}")]
     Entropy(getrandom::Error),
 }

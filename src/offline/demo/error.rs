@@ -9,11 +9,7 @@ use telemetry::LogError;
 #[derive(Debug, thiserror::Error)]
 pub enum DemoError {
     #[error("{what}: {source}")]
-    Files {
-        what: String,
-        #[source]
-        source: std::io::Error,
-    },
+    Files { what: String, source: std::io::Error },
     /// The runtime that was asked for can't run here, or its session did not succeed.
     #[error("{0}")]
     Runtime(String),
@@ -31,11 +27,7 @@ pub enum DemoError {
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error("reading {what}: {}", describe(.source))]
-    Rows {
-        what: &'static str,
-        #[source]
-        source: tokio_postgres::Error,
-    },
+    Rows { what: &'static str, source: tokio_postgres::Error },
     #[error("no measurement is in the database")]
     NoMeasurement,
 }

@@ -32,11 +32,7 @@ pub enum StepError {
     #[error("{0}")]
     Unexpected(String),
     #[error("{what}: {}", describe(.source))]
-    Sql {
-        what: &'static str,
-        #[source]
-        source: tokio_postgres::Error,
-    },
+    Sql { what: &'static str, source: tokio_postgres::Error },
     #[error(transparent)]
     Store(#[from] StoreError),
 }
