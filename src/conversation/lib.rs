@@ -23,21 +23,18 @@ mod pages;
 mod reference;
 mod sql;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
-use uuid::Uuid;
 
 pub use lane::{Lane, bounded, joined};
 pub use pages::{ConversationPages, Page};
 pub use reference::{NoReference, Reference};
 pub use sql::{Direction, Entry, MESSAGE_TEXT, OLD, PageEntry, Placed, written_to};
 
-use base::{RequestId, TenantId};
+use base::TenantId;
 use store::{Database, Lease, StoreError};
 
 /// Entries are looked for this often even if nobody says that there are any: another daemon may have written them.
@@ -67,12 +64,6 @@ impl ConversationLog {
         self.wake.notify_one();
     }
 
-    /// Gives what is committed and has no number its number. Returns how many were given.
-    pub async fn order(&self) -> Result<i64, StoreError> {
-        let mut lease = self.db.every_tenant().await?;
-        sql::order(&mut lease).await
-    }
-
     /// Keeps the log in order until `stop`.
     pub async fn keep(self, stop: CancellationToken) {
         loop {
@@ -97,32 +88,6 @@ impl ConversationLog {
         self.order().await?;
         let mut lease = self.db.shared(tenant).await?;
         sql::after(&mut lease, tenant, place, most).await
-    }
-
-    /// What was said in a lane before this message and later than `since`, the newest first, without what the daemon
-    /// itself tells the owner.
-    pub async fn before(
-        &self,
-        tenant: &TenantId,
-        lane: &Lane,
-        request: RequestId,
-        since: Timestamp,
-        most: i64,
-    ) -> Result<Vec<Entry>, StoreError> {
-        let mut lease = self.db.shared(tenant).await?;
-        sql::before(&mut lease, tenant, lane, request, since, most).await
-    }
-
-    /// What was answered to a message and delivered, in the order of the answers.
-    pub async fn answers(&self, tenant: &TenantId, request: Uuid) -> Result<Vec<Entry>, StoreError> {
-        let mut lease = self.db.shared(tenant).await?;
-        sql::answers(&mut lease, tenant, request).await
-    }
-
-    /// What these messages say, for views of them.
-    pub async fn texts(&self, tenant: &TenantId, requests: &[Uuid]) -> Result<HashMap<Uuid, String>, StoreError> {
-        let mut lease = self.db.shared(tenant).await?;
-        sql::texts(&mut lease, tenant, requests).await
     }
 
     /// The log for people.
@@ -183,27 +148,6 @@ impl ConversationReader {
             true => sql::after(lease, tenant, place, most).await,
             false => sql::concerning(lease, tenant, place, most).await,
         }
-    }
-
-    /// What there is behind `place` for the butler; `None`: nothing. The daemon looks, not the butler, so this lowers
-    /// nobody's trust: it tells numbers alone.
-    pub async fn stretch(&self, tenant: &TenantId, place: i64) -> Result<Option<Stretch>, StoreError> {
-        self.log.order().await?;
-        let mut lease = self.log.db.shared(tenant).await?;
-        sql::stretch(&mut lease, tenant, self.own(), place).await
-    }
-
-    /// What was said behind `place` and up to `end`, at most so much of it, read by the daemon: whoever hands it on
-    /// answers for each entry's label. `newest`: the last of it instead of the first, in the same order.
-    pub async fn between(
-        &self,
-        tenant: &TenantId,
-        (place, end): (i64, i64),
-        most: i64,
-        newest: bool,
-    ) -> Result<Vec<Placed>, StoreError> {
-        let mut lease = self.log.db.shared(tenant).await?;
-        sql::between(&mut lease, tenant, self.own(), (place, end), most, newest).await
     }
 
     /// Whose entries it reads; `None`: all.

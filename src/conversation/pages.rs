@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::sql::{self, PageEntry};
 use base::TenantId;
-use store::{Database, Lease, StoreError};
+use store::{Database, Params, StoreError};
 
 /// Entries that one page of conversations goes through.
 const THROUGH: i64 = 3_000;
@@ -34,15 +34,12 @@ impl ConversationPages {
         Self { db }
     }
 
-    async fn lease(&self, tenant: &TenantId) -> Result<Lease, StoreError> {
-        self.db.shared(tenant).await
-    }
-
     /// The conversations, each by its last entry.
     pub async fn conversations(&self, tenant: &TenantId, before: Option<i64>, most: i64) -> Result<Page, StoreError> {
-        let mut lease = self.lease(tenant).await?;
+        let mut lease = self.db.shared(tenant).await?;
         let window = sql::window(&mut lease, tenant, before.unwrap_or(i64::MAX), THROUGH).await?;
-        let entries = sql::last_of_lanes(&mut lease, tenant, &window, most).await?;
+        let params: Params<'_> = &[&tenant.as_str(), &window.low, &window.before, &most];
+        let entries = sql::paged(&mut lease, sql::LAST_OF_LANES, params).await?;
         Ok(page_of(entries, &window, most))
     }
 
@@ -54,9 +51,10 @@ impl ConversationPages {
         before: Option<i64>,
         most: i64,
     ) -> Result<Page, StoreError> {
-        let mut lease = self.lease(tenant).await?;
+        let mut lease = self.db.shared(tenant).await?;
         let window = sql::window(&mut lease, tenant, before.unwrap_or(i64::MAX), SEARCHED).await?;
-        let entries = sql::saying(&mut lease, tenant, &window, &like(text), most).await?;
+        let params: Params<'_> = &[&tenant.as_str(), &window.low, &window.before, &like(text), &most];
+        let entries = sql::paged(&mut lease, sql::SAYING, params).await?;
         Ok(page_of(entries, &window, most))
     }
 
@@ -68,9 +66,10 @@ impl ConversationPages {
         before: Option<i64>,
         most: i64,
     ) -> Result<Option<Page>, StoreError> {
-        let mut lease = self.lease(tenant).await?;
+        let mut lease = self.db.shared(tenant).await?;
         let Some(lane) = sql::lane_of(&mut lease, tenant, entry).await? else { return Ok(None) };
-        let entries = sql::of_lane(&mut lease, tenant, &lane, before.unwrap_or(i64::MAX), most + 1).await?;
+        let params: Params<'_> = &[&tenant.as_str(), &lane.0, &before.unwrap_or(i64::MAX), &(most + 1)];
+        let entries = sql::paged(&mut lease, sql::OF_LANE, params).await?;
         Ok(Some(cut(entries, most)))
     }
 
@@ -82,8 +81,9 @@ impl ConversationPages {
         before: Option<i64>,
         most: i64,
     ) -> Result<Page, StoreError> {
-        let mut lease = self.lease(tenant).await?;
-        let entries = sql::of_contact(&mut lease, tenant, contact, before.unwrap_or(i64::MAX), most + 1).await?;
+        let mut lease = self.db.shared(tenant).await?;
+        let params: Params<'_> = &[&tenant.as_str(), &contact, &before.unwrap_or(i64::MAX), &(most + 1)];
+        let entries = sql::paged(&mut lease, sql::OF_CONTACT, params).await?;
         Ok(cut(entries, most))
     }
 }

@@ -7,8 +7,8 @@ use serde_json::Value;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use super::Stretch;
 use super::lane::Lane;
+use super::{ConversationLog, ConversationReader, Stretch};
 use base::{Audience, RequestId, TenantId, Trust};
 use store::{Aged, AsRows, Lease, Params, StoreError, Tx};
 
@@ -95,11 +95,56 @@ fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
     StoreError::query("reading the conversation log")
 }
 
-/// Gives committed entries their places. Returns how many were given.
-pub(super) async fn order(lease: &mut Lease) -> Result<i64, StoreError> {
-    let row = lease.query_opt("SELECT shared.conversation_order()", &[]).await;
-    let row = row.map_err(StoreError::query("putting the conversation log in order"))?;
-    Ok(row.map_or(0, |row| row.get(0)))
+impl ConversationLog {
+    /// Gives what is committed and has no number its number. Returns how many were given.
+    pub async fn order(&self) -> Result<i64, StoreError> {
+        let mut lease = self.db.every_tenant().await?;
+        let row = lease.query_opt("SELECT shared.conversation_order()", &[]).await;
+        let row = row.map_err(StoreError::query("putting the conversation log in order"))?;
+        Ok(row.map_or(0, |row| row.get(0)))
+    }
+
+    /// What was said in a lane before this message and later than `since`, the newest first, without what the daemon
+    /// itself tells the owner. Of what has no place yet, too.
+    pub async fn before(
+        &self,
+        tenant: &TenantId,
+        lane: &Lane,
+        request: RequestId,
+        since: Timestamp,
+        most: i64,
+    ) -> Result<Vec<Entry>, StoreError> {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM shared.conversation c
+             WHERE c.tenant_id = $1 AND c.lane = $2 AND c.said_at > $4 AND c.kind <> 'notice'
+               AND c.butler IS DISTINCT FROM 'butlerd'
+               AND (c.direction = 'out' OR c.seq < (SELECT m.seq FROM shared.conversation m
+                                                    WHERE m.entry = $3 AND m.direction = 'in'))
+             ORDER BY c.said_at DESC, c.seq DESC LIMIT $5"
+        );
+        let mut lease = self.db.shared(tenant).await?;
+        lease.read(&sql, &[&tenant.as_str(), &lane.0, &request.0, &since, &most]).await.typed().map_err(failed())
+    }
+
+    /// What was answered to a message and delivered, in the order of the answers.
+    pub async fn answers(&self, tenant: &TenantId, request: Uuid) -> Result<Vec<Entry>, StoreError> {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM shared.conversation c
+             WHERE c.tenant_id = $1 AND c.request_id = $2 AND c.direction = 'out' AND c.reply_seq IS NOT NULL
+             ORDER BY c.reply_seq"
+        );
+        let mut lease = self.db.shared(tenant).await?;
+        lease.read(&sql, &[&tenant.as_str(), &request]).await.typed().map_err(failed())
+    }
+
+    /// What these messages say, for views of them.
+    pub async fn texts(&self, tenant: &TenantId, requests: &[Uuid]) -> Result<HashMap<Uuid, String>, StoreError> {
+        let sql = "SELECT request_id, text FROM shared.conversation
+                   WHERE tenant_id = $1 AND entry = ANY($2) AND direction = 'in' AND text IS NOT NULL";
+        let mut lease = self.db.shared(tenant).await?;
+        let rows = lease.read(sql, &[&tenant.as_str(), &requests]).await.map_err(failed())?;
+        Ok(rows.iter().map(|row| (row.get("request_id"), row.get("text"))).collect())
+    }
 }
 
 /// What stands behind `place` of all that the lease's role may read of the tenant.
@@ -138,86 +183,65 @@ pub(super) async fn concerning(
     Ok(found)
 }
 
-/// What was said in a lane before this message, the newest first, without what the daemon itself tells the owner. Of
-/// what has no place yet, too.
-pub(super) async fn before(
-    lease: &mut Lease,
-    tenant: &TenantId,
-    lane: &Lane,
-    request: RequestId,
-    since: Timestamp,
-    most: i64,
-) -> Result<Vec<Entry>, StoreError> {
-    let sql = format!(
-        "SELECT {COLUMNS} FROM shared.conversation c
-         WHERE c.tenant_id = $1 AND c.lane = $2 AND c.said_at > $4 AND c.kind <> 'notice'
-           AND c.butler IS DISTINCT FROM 'butlerd'
-           AND (c.direction = 'out' OR c.seq < (SELECT m.seq FROM shared.conversation m
-                                                WHERE m.entry = $3 AND m.direction = 'in'))
-         ORDER BY c.said_at DESC, c.seq DESC LIMIT $5"
-    );
-    lease.read(&sql, &[&tenant.as_str(), &lane.0, &request.0, &since, &most]).await.typed().map_err(failed())
-}
+impl ConversationReader {
+    /// What there is behind `place` for the butler, without what the daemon itself tells the owner; `None`: nothing. The
+    /// daemon looks, not the butler, so this lowers nobody's trust: it tells numbers alone.
+    pub async fn stretch(&self, tenant: &TenantId, place: i64) -> Result<Option<Stretch>, StoreError> {
+        self.log.order().await?;
+        let mut lease = self.log.db.shared(tenant).await?;
+        let tenant = tenant.as_str();
+        let found = match self.own() {
+            Some(butler) => {
+                let sql =
+                    "SELECT min(r.id) AS first, max(r.id) AS last, count(*) AS count FROM shared.conversation_readers r
+                           WHERE r.tenant_id = $1 AND r.butler = $3 AND r.id > $2";
+                lease.read(sql, &[&tenant, &place, &butler]).await
+            }
+            None => {
+                let sql = "SELECT min(c.id) AS first, max(c.id) AS last, count(*) AS count FROM shared.conversation c
+                           WHERE c.tenant_id = $1 AND c.id > $2 AND c.kind <> 'notice'";
+                lease.read(sql, &[&tenant, &place]).await
+            }
+        };
+        let found = found.map_err(failed())?;
+        let stretch = |row: &Row| {
+            Some(Stretch { first: row.get::<_, Option<i64>>("first")?, last: row.get("last"), count: row.get("count") })
+        };
+        Ok(found.first().and_then(stretch))
+    }
 
-/// What there is behind a place, for a butler or for whoever reads all, without what the daemon itself
-/// tells the owner. As the daemon.
-pub(super) async fn stretch(
-    lease: &mut Lease,
-    tenant: &TenantId,
-    butler: Option<&str>,
-    place: i64,
-) -> Result<Option<Stretch>, StoreError> {
-    let tenant = tenant.as_str();
-    let found = match butler {
-        Some(butler) => {
-            let sql =
-                "SELECT min(r.id) AS first, max(r.id) AS last, count(*) AS count FROM shared.conversation_readers r
-                       WHERE r.tenant_id = $1 AND r.butler = $3 AND r.id > $2";
-            lease.read(sql, &[&tenant, &place, &butler]).await
-        }
-        None => {
-            let sql = "SELECT min(c.id) AS first, max(c.id) AS last, count(*) AS count FROM shared.conversation c
-                       WHERE c.tenant_id = $1 AND c.id > $2 AND c.kind <> 'notice'";
-            lease.read(sql, &[&tenant, &place]).await
-        }
-    };
-    let found = found.map_err(failed())?;
-    let stretch = |row: &Row| {
-        Some(Stretch { first: row.get::<_, Option<i64>>("first")?, last: row.get("last"), count: row.get("count") })
-    };
-    Ok(found.first().and_then(stretch))
-}
-
-/// The entries of [`stretch`] up to `end`, in order. As the daemon.
-pub(super) async fn between(
-    lease: &mut Lease,
-    tenant: &TenantId,
-    butler: Option<&str>,
-    (place, end): (i64, i64),
-    most: i64,
-    newest: bool,
-) -> Result<Vec<Placed>, StoreError> {
-    let (tenant, order) = (tenant.as_str(), if newest { "DESC" } else { "ASC" });
-    let found = match butler {
-        Some(butler) => {
-            let sql = format!(
-                "SELECT r.id AS place, {COLUMNS} FROM shared.conversation_readers r
-                 JOIN shared.conversation c USING (entry, direction)
-                 WHERE r.tenant_id = $1 AND r.butler = $5 AND r.id > $2 AND r.id <= $3 ORDER BY r.id {order} LIMIT $4"
-            );
-            lease.read(&sql, &[&tenant, &place, &end, &most, &butler]).await
-        }
-        None => {
-            let sql = format!(
-                "SELECT c.id AS place, {COLUMNS} FROM shared.conversation c
-                 WHERE c.tenant_id = $1 AND c.id > $2 AND c.id <= $3 AND c.kind <> 'notice' ORDER BY c.id {order} LIMIT $4"
-            );
-            lease.read(&sql, &[&tenant, &place, &end, &most]).await
-        }
-    };
-    let mut found: Vec<Placed> = found.map_err(failed())?.iter().map(Placed::from).collect();
-    found.sort_by_key(|placed| placed.place);
-    Ok(found)
+    /// What was said behind `place` and up to `end`, at most so much of it, read by the daemon: whoever hands it on
+    /// answers for each entry's label. `newest`: the last of it instead of the first, in the same order.
+    pub async fn between(
+        &self,
+        tenant: &TenantId,
+        (place, end): (i64, i64),
+        most: i64,
+        newest: bool,
+    ) -> Result<Vec<Placed>, StoreError> {
+        let mut lease = self.log.db.shared(tenant).await?;
+        let (tenant, order) = (tenant.as_str(), if newest { "DESC" } else { "ASC" });
+        let found = match self.own() {
+            Some(butler) => {
+                let sql = format!(
+                    "SELECT r.id AS place, {COLUMNS} FROM shared.conversation_readers r
+                     JOIN shared.conversation c USING (entry, direction)
+                     WHERE r.tenant_id = $1 AND r.butler = $5 AND r.id > $2 AND r.id <= $3 ORDER BY r.id {order} LIMIT $4"
+                );
+                lease.read(&sql, &[&tenant, &place, &end, &most, &butler]).await
+            }
+            None => {
+                let sql = format!(
+                    "SELECT c.id AS place, {COLUMNS} FROM shared.conversation c
+                     WHERE c.tenant_id = $1 AND c.id > $2 AND c.id <= $3 AND c.kind <> 'notice' ORDER BY c.id {order} LIMIT $4"
+                );
+                lease.read(&sql, &[&tenant, &place, &end, &most]).await
+            }
+        };
+        let mut found: Vec<Placed> = found.map_err(failed())?.iter().map(Placed::from).collect();
+        found.sort_by_key(|placed| placed.place);
+        Ok(found)
+    }
 }
 
 /// What stands at this place of the log, if the lease's role may read it; the lease is told its label.
@@ -231,28 +255,6 @@ pub async fn written_to(tx: &mut Tx<'_>, tenant: &TenantId, channel: &str, perso
     let sql = "SELECT 1 FROM shared.conversation c
                WHERE c.tenant_id = $1 AND c.channel = $2 AND lower(c.person) = lower($3) AND c.direction = 'out' LIMIT 1";
     Ok(tx.query_opt(sql, &[&tenant.as_str(), &channel, &person]).await.map_err(failed())?.is_some())
-}
-
-/// What was answered to a message, in order.
-pub(super) async fn answers(lease: &mut Lease, tenant: &TenantId, request: Uuid) -> Result<Vec<Entry>, StoreError> {
-    let sql = format!(
-        "SELECT {COLUMNS} FROM shared.conversation c
-         WHERE c.tenant_id = $1 AND c.request_id = $2 AND c.direction = 'out' AND c.reply_seq IS NOT NULL
-         ORDER BY c.reply_seq"
-    );
-    lease.read(&sql, &[&tenant.as_str(), &request]).await.typed().map_err(failed())
-}
-
-/// What these messages say.
-pub(super) async fn texts(
-    lease: &mut Lease,
-    tenant: &TenantId,
-    requests: &[Uuid],
-) -> Result<HashMap<Uuid, String>, StoreError> {
-    let sql = "SELECT request_id, text FROM shared.conversation
-               WHERE tenant_id = $1 AND entry = ANY($2) AND direction = 'in' AND text IS NOT NULL";
-    let rows = lease.read(sql, &[&tenant.as_str(), &requests]).await.map_err(failed())?;
-    Ok(rows.iter().map(|row| (row.get("request_id"), row.get("text"))).collect())
 }
 
 store::row! {
@@ -284,7 +286,11 @@ pub(super) async fn window(lease: &mut Lease, tenant: &TenantId, before: i64, mo
 }
 
 /// Entries `c` of the log of which a condition holds, the newest first; as many as the last of the parameters says.
-async fn paged(lease: &mut Lease, condition: &str, params: Params<'_>) -> Result<Vec<PageEntry>, StoreError> {
+pub(super) async fn paged(
+    lease: &mut Lease,
+    condition: &str,
+    params: Params<'_>,
+) -> Result<Vec<PageEntry>, StoreError> {
     let sql = format!(
         "SELECT c.seq, {COLUMNS} FROM shared.conversation c
          WHERE c.tenant_id = $1 AND {condition} ORDER BY c.seq DESC LIMIT ${}",
@@ -293,59 +299,21 @@ async fn paged(lease: &mut Lease, condition: &str, params: Params<'_>) -> Result
     lease.read(&sql, params).await.typed().map_err(failed())
 }
 
-/// Of each conversation whose last entry is in this window that entry, the newest first.
-pub(super) async fn last_of_lanes(
-    lease: &mut Lease,
-    tenant: &TenantId,
-    window: &Window,
-    most: i64,
-) -> Result<Vec<PageEntry>, StoreError> {
-    let is_last = "c.seq >= $2 AND c.seq < $3
+/// Of each conversation whose last entry is in a window that entry.
+pub(super) const LAST_OF_LANES: &str = "c.seq >= $2 AND c.seq < $3
            AND NOT EXISTS (SELECT 1 FROM shared.conversation n
                            WHERE n.tenant_id = $1 AND n.lane = c.lane AND n.seq > c.seq)";
-    paged(lease, is_last, &[&tenant.as_str(), &window.low, &window.before, &most]).await
-}
-
-/// What in this window says this, the newest first. `like` is a pattern of `ILIKE`.
-pub(super) async fn saying(
-    lease: &mut Lease,
-    tenant: &TenantId,
-    window: &Window,
-    like: &str,
-    most: i64,
-) -> Result<Vec<PageEntry>, StoreError> {
-    let says = "c.seq >= $2 AND c.seq < $3
+/// What in a window says this, a pattern of `ILIKE`.
+pub(super) const SAYING: &str = "c.seq >= $2 AND c.seq < $3
            AND (c.text ILIKE $4 OR c.subject ILIKE $4 OR c.person ILIKE $4 OR c.person_name ILIKE $4)";
-    paged(lease, says, &[&tenant.as_str(), &window.low, &window.before, &like, &most]).await
-}
+/// What was said in a conversation before a place.
+pub(super) const OF_LANE: &str = "c.lane = $2 AND c.seq < $3";
+/// What was said to a contact, or by one, on all channels before a place.
+pub(super) const OF_CONTACT: &str = "c.contact_id = $2 AND c.seq < $3";
 
 /// The conversation that an entry belongs to.
 pub(super) async fn lane_of(lease: &mut Lease, tenant: &TenantId, entry: Uuid) -> Result<Option<Lane>, StoreError> {
     let sql = "SELECT c.lane FROM shared.conversation c WHERE c.tenant_id = $1 AND c.entry = $2 LIMIT 1";
     let rows = lease.read(sql, &[&tenant.as_str(), &entry]).await.map_err(failed())?;
     Ok(rows.first().map(|row| Lane(row.get("lane"))))
-}
-
-/// What was said in a conversation before `before`, the newest first.
-pub(super) async fn of_lane(
-    lease: &mut Lease,
-    tenant: &TenantId,
-    lane: &Lane,
-    before: i64,
-    most: i64,
-) -> Result<Vec<PageEntry>, StoreError> {
-    let params: Params<'_> = &[&tenant.as_str(), &lane.0, &before, &most];
-    paged(lease, "c.lane = $2 AND c.seq < $3", params).await
-}
-
-/// What was said to a contact, or by one, on all channels before `before`, the newest first.
-pub(super) async fn of_contact(
-    lease: &mut Lease,
-    tenant: &TenantId,
-    contact: Uuid,
-    before: i64,
-    most: i64,
-) -> Result<Vec<PageEntry>, StoreError> {
-    let params: Params<'_> = &[&tenant.as_str(), &contact, &before, &most];
-    paged(lease, "c.contact_id = $2 AND c.seq < $3", params).await
 }
