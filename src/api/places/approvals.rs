@@ -44,10 +44,6 @@ async fn list(visit: &Visit, wanted: Wanted) -> Result<Page<Action>, Failure> {
     Ok(visit.page(&start, found, |action| action.id))
 }
 
-async fn one(visit: &Visit, of: ById) -> Result<ActionPage, Failure> {
-    visit.calls.approval(&visit.ext, of.id).await
-}
-
 /// What the person saw.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -66,26 +62,6 @@ struct Refusal {
     reason: Option<String>,
 }
 
-async fn approve(visit: &Visit, of: ById, with: Approval) -> Result<Action, Failure> {
-    visit.calls.approve_seen(&visit.ext, of.id, with.seen).await
-}
-
-async fn refuse(visit: &Visit, of: ById, with: Refusal) -> Result<Action, Failure> {
-    visit.calls.approvals_reject(&visit.ext, of.id, with.reason).await
-}
-
-async fn proposal(visit: &Visit, of: ById) -> Result<ProposalPage, Failure> {
-    visit.calls.proposal_asked(&visit.ext, of.id).await
-}
-
-async fn approve_all(visit: &Visit, of: ById, with: Approval) -> Result<Page<Action>, Failure> {
-    Ok(visit.whole(visit.calls.approve_proposal_seen(&visit.ext, of.id, with.seen).await?))
-}
-
-async fn refuse_all(visit: &Visit, of: ById, with: Refusal) -> Result<Page<Action>, Failure> {
-    Ok(visit.whole(visit.calls.approvals_reject_proposal(&visit.ext, of.id, with.reason).await?))
-}
-
 /// Which rules.
 #[derive(Deserialize, JsonSchema)]
 struct RulesWanted {
@@ -93,6 +69,15 @@ struct RulesWanted {
     all: Option<bool>,
 }
 
-async fn rules(visit: &Visit, wanted: RulesWanted) -> Result<Page<Rule>, Failure> {
-    Ok(visit.whole(visit.calls.approvals_rules(&visit.ext, wanted.all.unwrap_or_default()).await?))
+forwards! {
+    one(of: ById) -> ActionPage = approval(of.id);
+    approve(of: ById, with: Approval) -> Action = approve_seen(of.id, with.seen);
+    refuse(of: ById, with: Refusal) -> Action = approvals_reject(of.id, with.reason);
+    proposal(of: ById) -> ProposalPage = proposal_asked(of.id);
+}
+
+lists! {
+    approve_all(of: ById, with: Approval) -> Action = approve_proposal_seen(of.id, with.seen);
+    refuse_all(of: ById, with: Refusal) -> Action = approvals_reject_proposal(of.id, with.reason);
+    rules(wanted: RulesWanted) -> Rule = approvals_rules(wanted.all.unwrap_or_default());
 }

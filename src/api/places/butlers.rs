@@ -57,14 +57,6 @@ async fn one(visit: &Visit, of: OfButler) -> Result<ButlerStatus, Failure> {
     found.ok_or_else(|| Failure::new("unknown_butler", format!("There is no butler `{}`.", of.butler)))
 }
 
-async fn tools(visit: &Visit, of: OfButler) -> Result<Page<ToolInfo>, Failure> {
-    Ok(visit.whole(visit.calls.tool_list(&visit.ext, of.butler).await?))
-}
-
-async fn skills(visit: &Visit, of: OfButler) -> Result<Page<SkillInfo>, Failure> {
-    Ok(visit.whole(visit.calls.skill_list(&visit.ext, of.butler).await?))
-}
-
 async fn mcp_servers(visit: &Visit, of: OfButler) -> Result<Page<McpServer>, Failure> {
     let butler = one(visit, of).await?;
     if !butler.modules.keys().any(|name| name.starts_with("mcp.")) {
@@ -75,4 +67,9 @@ async fn mcp_servers(visit: &Visit, of: OfButler) -> Result<Page<McpServer>, Fai
 
 async fn notes(visit: &Visit, of: OfButler) -> Result<Page<NoteToSelf>, Failure> {
     Ok(visit.most(visit.look(&of.butler, "notes_list", json!({})).await?, MOST_NOTES))
+}
+
+lists! {
+    tools(of: OfButler) -> ToolInfo = tool_list(of.butler);
+    skills(of: OfButler) -> SkillInfo = skill_list(of.butler);
 }

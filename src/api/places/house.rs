@@ -84,10 +84,7 @@ async fn costs(visit: &Visit, wanted: CostsWanted) -> Result<Costs, Failure> {
     visit.calls.costs(&visit.ext, wanted.days, wanted.by.unwrap_or_default()).await
 }
 
-async fn budgets(visit: &Visit, _: Nothing) -> Result<Page<LimitLeft>, Failure> {
-    Ok(visit.whole(visit.calls.budgets(&visit.ext).await?))
-}
-
-async fn settings(visit: &Visit, _: Nothing) -> Result<Page<EffectiveSetting>, Failure> {
-    Ok(visit.whole(visit.calls.settings(&visit.ext).await?))
+lists! {
+    budgets(_: Nothing) -> LimitLeft = budgets();
+    settings(_: Nothing) -> EffectiveSetting = settings();
 }

@@ -29,10 +29,6 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
     ]
 }
 
-async fn status(visit: &Visit, of: OfButler) -> Result<Status, Failure> {
-    visit.calls.journal_status(&visit.ext, of.butler).await
-}
-
 /// Which file.
 #[derive(Deserialize, JsonSchema)]
 struct FileOf {
@@ -41,10 +37,6 @@ struct FileOf {
     /// From the journal's directory, as the journal lists it.
     #[schemars(length(min = 1, max = 500))]
     file: String,
-}
-
-async fn file(visit: &Visit, of: FileOf) -> Result<FileText, Failure> {
-    visit.calls.journal_file(&visit.ext, of.butler, of.file).await
 }
 
 /// Whose checkpoints.
@@ -62,14 +54,6 @@ async fn checkpoints(visit: &Visit, of: CheckpointsOf) -> Result<Page<Checkpoint
     Ok(visit.page(&start, found, |checkpoint| checkpoint.id))
 }
 
-async fn edits(visit: &Visit, of: OfButler) -> Result<Page<Edit>, Failure> {
-    Ok(visit.whole(visit.calls.journal_edits(&visit.ext, of.butler).await?))
-}
-
-async fn projects(visit: &Visit, of: OfButler) -> Result<Page<ProjectRow>, Failure> {
-    Ok(visit.whole(visit.calls.project_list(&visit.ext, of.butler).await?))
-}
-
 /// Which project.
 #[derive(Deserialize, JsonSchema)]
 struct ProjectOf {
@@ -79,6 +63,13 @@ struct ProjectOf {
     id: Uuid,
 }
 
-async fn project(visit: &Visit, of: ProjectOf) -> Result<ProjectPage, Failure> {
-    visit.calls.project_show(&visit.ext, of.butler, of.id).await
+forwards! {
+    status(of: OfButler) -> Status = journal_status(of.butler);
+    file(of: FileOf) -> FileText = journal_file(of.butler, of.file);
+    project(of: ProjectOf) -> ProjectPage = project_show(of.butler, of.id);
+}
+
+lists! {
+    edits(of: OfButler) -> Edit = journal_edits(of.butler);
+    projects(of: OfButler) -> ProjectRow = project_list(of.butler);
 }

@@ -76,14 +76,6 @@ async fn inbox_list(visit: &Visit, wanted: InboxWanted) -> Result<Page<Entry>, F
     Ok(visit.page(&start, found, |entry| entry.request_id))
 }
 
-async fn inbox_one(visit: &Visit, of: ById) -> Result<Entry, Failure> {
-    visit.calls.inbox_show(&visit.ext, of.id).await
-}
-
-async fn inbox_retry(visit: &Visit, of: ById, _: Nothing) -> Result<Reopened, Failure> {
-    visit.calls.inbox_retry(&visit.ext, of.id).await
-}
-
 /// Where to.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -93,10 +85,6 @@ struct Reroute {
     /// The number of its part; without it all of it goes.
     #[schemars(range(min = 0, max = 10_000))]
     part: Option<i32>,
-}
-
-async fn inbox_reroute(visit: &Visit, of: ById, to: Reroute) -> Result<Reopened, Failure> {
-    visit.calls.inbox_reroute(&visit.ext, of.id, to.butler, to.part).await
 }
 
 /// Which part of a list.
@@ -186,10 +174,6 @@ async fn deliveries(visit: &Visit, wanted: DeliveriesWanted) -> Result<Page<Deli
     Ok(visit.page(&start, found, |delivery| delivery.id))
 }
 
-async fn delivery(visit: &Visit, of: ById) -> Result<DeliveryView, Failure> {
-    visit.calls.deliveries_show(&visit.ext, of.id).await
-}
-
 /// Which file.
 #[derive(Deserialize, JsonSchema)]
 struct DeliveredFileOf {
@@ -198,10 +182,11 @@ struct DeliveredFileOf {
     handle: String,
 }
 
-async fn file(visit: &Visit, of: DeliveredFileOf) -> Result<SavedFile, Failure> {
-    visit.calls.deliveries_file(&visit.ext, of.handle).await
-}
-
-async fn delivery_retry(visit: &Visit, of: ById, _: Nothing) -> Result<Changed, Failure> {
-    visit.calls.deliveries_retry(&visit.ext, of.id).await
+forwards! {
+    inbox_one(of: ById) -> Entry = inbox_show(of.id);
+    inbox_retry(of: ById, _: Nothing) -> Reopened = inbox_retry(of.id);
+    inbox_reroute(of: ById, to: Reroute) -> Reopened = inbox_reroute(of.id, to.butler, to.part);
+    delivery(of: ById) -> DeliveryView = deliveries_show(of.id);
+    file(of: DeliveredFileOf) -> SavedFile = deliveries_file(of.handle);
+    delivery_retry(of: ById, _: Nothing) -> Changed = deliveries_retry(of.id);
 }

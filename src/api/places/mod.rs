@@ -2,6 +2,24 @@
 
 use crate::endpoint::{Endpoint, Group};
 
+/// Endpoints that hand what they are given on to one call, and its answer back.
+macro_rules! forwards {
+    ($($name:ident($($of:tt: $type:ty),+) -> $answer:ty = $call:ident($($arg:expr),*);)+) => {$(
+        async fn $name(visit: &Visit, $($of: $type),+) -> Result<$answer, Failure> {
+            visit.calls.$call(&visit.ext $(, $arg)*).await
+        }
+    )+};
+}
+
+/// The same of calls that answer a whole list.
+macro_rules! lists {
+    ($($name:ident($($of:tt: $type:ty),+) -> $row:ty = $call:ident($($arg:expr),*);)+) => {$(
+        async fn $name(visit: &Visit, $($of: $type),+) -> Result<Page<$row>, Failure> {
+            Ok(visit.whole(visit.calls.$call(&visit.ext $(, $arg)*).await?))
+        }
+    )+};
+}
+
 mod approvals;
 mod butlers;
 mod council;

@@ -86,10 +86,7 @@ async fn notes(visit: &Visit, wanted: NotesWanted) -> Result<Page<Note>, Failure
     Ok(visit.page(&start, found, |note| note.id))
 }
 
-async fn secrets(visit: &Visit, _: Nothing) -> Result<Page<SecretName>, Failure> {
-    Ok(visit.whole(visit.calls.secret_list(&visit.ext).await?))
-}
-
-async fn tokens(visit: &Visit, _: Nothing) -> Result<Page<TokenInfo>, Failure> {
-    Ok(visit.whole(visit.calls.token_list(&visit.ext).await?))
+lists! {
+    secrets(_: Nothing) -> SecretName = secret_list();
+    tokens(_: Nothing) -> TokenInfo = token_list();
 }

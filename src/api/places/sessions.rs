@@ -53,20 +53,14 @@ async fn list(visit: &Visit, wanted: Wanted) -> Result<Page<SessionRow>, Failure
     Ok(visit.part(page.sessions, page.next, page.unavailable))
 }
 
-async fn one(visit: &Visit, of: ById) -> Result<SessionDetail, Failure> {
-    visit.calls.sessions_get(&visit.ext, of.id).await
-}
-
 async fn events(visit: &Visit, wanted: EventsWanted) -> Result<Page<SessionEvent>, Failure> {
     let start = visit.start::<i32>(&wanted.paging)?;
     let found = visit.calls.sessions_events(&visit.ext, wanted.id, start.at).await?;
     visit.page_or(&start, (found.events, found.more), |event| event.seq)
 }
 
-async fn cancel(visit: &Visit, of: ById, _: Nothing) -> Result<Cancelled, Failure> {
-    visit.calls.sessions_cancel(&visit.ext, of.id).await
-}
-
-async fn timeline(visit: &Visit, of: ById) -> Result<Timeline, Failure> {
-    visit.calls.timeline(&visit.ext, of.id).await
+forwards! {
+    one(of: ById) -> SessionDetail = sessions_get(of.id);
+    cancel(of: ById, _: Nothing) -> Cancelled = sessions_cancel(of.id);
+    timeline(of: ById) -> Timeline = timeline(of.id);
 }
