@@ -10,7 +10,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use crate::endpoint::{Endpoint, get};
-use crate::input::Nothing;
+use crate::input::{Nothing, Paging};
 use crate::list::Page;
 use crate::visit::Visit;
 
@@ -33,6 +33,15 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
 pub(super) struct OfButler {
     /// Its name.
     pub butler: String,
+}
+
+/// A list of a butler's.
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct PagesOf {
+    /// The butler.
+    pub butler: String,
+    #[serde(flatten)]
+    pub paging: Paging,
 }
 
 /// A note to self.

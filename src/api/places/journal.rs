@@ -7,9 +7,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::butlers::OfButler;
+use super::butlers::{OfButler, PagesOf};
 use crate::endpoint::{Endpoint, get};
-use crate::input::Paging;
 use crate::list::Page;
 use crate::visit::Visit;
 
@@ -39,16 +38,7 @@ struct FileOf {
     file: String,
 }
 
-/// Whose checkpoints.
-#[derive(Deserialize, JsonSchema)]
-struct CheckpointsOf {
-    /// The butler.
-    butler: String,
-    #[serde(flatten)]
-    paging: Paging,
-}
-
-async fn checkpoints(visit: &Visit, of: CheckpointsOf) -> Result<Page<Checkpoint>, Failure> {
+async fn checkpoints(visit: &Visit, of: PagesOf) -> Result<Page<Checkpoint>, Failure> {
     let start = visit.start::<i64>(&of.paging)?;
     let found = visit.calls.journal_checkpoints(&visit.ext, of.butler, start.at, start.limit + 1).await?;
     Ok(visit.page(&start, found, |checkpoint| checkpoint.id))

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
+use super::butlers::PagesOf;
 use super::messages::word;
 use crate::endpoint::{Endpoint, get};
 use crate::input::Paging;
@@ -88,15 +89,6 @@ async fn search(visit: &Visit, wanted: Searched) -> Result<Page<MemoryHit>, Fail
     Ok(visit.part(hits, next, Vec::new()).cut(end && deeper))
 }
 
-/// Whose history.
-#[derive(Deserialize, JsonSchema)]
-struct HistoryOf {
-    /// The butler.
-    butler: String,
-    #[serde(flatten)]
-    paging: Paging,
-}
-
 /// Something that was done to a memory.
 #[derive(Serialize, Deserialize, JsonSchema)]
 struct MemoryEvent {
@@ -115,7 +107,7 @@ struct MemoryEvent {
     more: Map<String, Value>,
 }
 
-async fn history(visit: &Visit, wanted: HistoryOf) -> Result<Page<MemoryEvent>, Failure> {
+async fn history(visit: &Visit, wanted: PagesOf) -> Result<Page<MemoryEvent>, Failure> {
     let start = visit.start::<i64>(&wanted.paging)?;
     let mut args = json!({"limit": start.limit});
     if let Some(before) = start.at {

@@ -87,19 +87,12 @@ struct Reroute {
     part: Option<i32>,
 }
 
-/// Which part of a list.
-#[derive(Deserialize, JsonSchema)]
-struct Conversations {
-    #[serde(flatten)]
-    paging: Paging,
-}
-
 fn said(visit: &Visit, page: ConversationPage) -> Page<SaidRow> {
     visit.part(page.entries, page.before, Vec::new())
 }
 
-async fn conversations(visit: &Visit, wanted: Conversations) -> Result<Page<SaidRow>, Failure> {
-    let start = visit.start::<i64>(&wanted.paging)?;
+async fn conversations(visit: &Visit, wanted: Paging) -> Result<Page<SaidRow>, Failure> {
+    let start = visit.start::<i64>(&wanted)?;
     Ok(said(visit, visit.calls.conversations_list(&visit.ext, start.at, Some(start.limit)).await?))
 }
 

@@ -73,15 +73,8 @@ async fn undo(visit: &Visit, wanted: UndoWanted) -> Result<Page<UndoableCall>, F
     Ok(visit.part(page.calls, page.next, page.unavailable))
 }
 
-/// Which part of a list.
-#[derive(Deserialize, JsonSchema)]
-struct NotesWanted {
-    #[serde(flatten)]
-    paging: Paging,
-}
-
-async fn notes(visit: &Visit, wanted: NotesWanted) -> Result<Page<Note>, Failure> {
-    let start = visit.start::<Uuid>(&wanted.paging)?;
+async fn notes(visit: &Visit, wanted: Paging) -> Result<Page<Note>, Failure> {
+    let start = visit.start::<Uuid>(&wanted)?;
     let found = visit.calls.notes_list(&visit.ext, start.at, start.one_more()).await?;
     Ok(visit.page(&start, found, |note| note.id))
 }
