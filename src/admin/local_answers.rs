@@ -135,8 +135,12 @@ impl Rpc {
         ))
     }
 
-    async fn journal<T: DeserializeOwned>(&self, butler: &Butler, op: Op) -> Result<T, Failure> {
-        let path = self.socket(butler, "journal", &journal::client::socket_of(butler.name().as_str()))?;
+    async fn journal<T>(&self, ext: &Extensions, need: Need, butler: &str, op: Op) -> Result<T, Failure>
+    where
+        T: DeserializeOwned,
+    {
+        let butler = self.owners(ext, need, butler).await?;
+        let path = self.socket(&butler, "journal", &journal::client::socket_of(butler.name().as_str()))?;
         typed(ask(path, json!(op), "journal").await?)
     }
 
@@ -173,13 +177,11 @@ async fn ask(path: PathBuf, request: Value, what: &'static str) -> Result<Value,
 #[async_trait]
 impl LocalAnswersApiServer for Rpc {
     async fn journal_status(&self, ext: &Extensions, butler: String) -> Result<Status, Failure> {
-        let butler = self.owners(ext, Need::Look, &butler).await?;
-        self.journal(&butler, Op::Status).await
+        self.journal(ext, Need::Look, &butler, Op::Status).await
     }
 
     async fn journal_file(&self, ext: &Extensions, butler: String, file: String) -> Result<FileText, Failure> {
-        let butler = self.owners(ext, Need::Look, &butler).await?;
-        self.journal(&butler, Op::Show { file }).await
+        self.journal(ext, Need::Look, &butler, Op::Show { file }).await
     }
 
     async fn journal_checkpoints(
@@ -189,13 +191,11 @@ impl LocalAnswersApiServer for Rpc {
         before: Option<i64>,
         most: u32,
     ) -> Result<Vec<Checkpoint>, Failure> {
-        let butler = self.owners(ext, Need::Look, &butler).await?;
-        self.journal(&butler, Op::Checkpoints { most: most.min(MOST), before }).await
+        self.journal(ext, Need::Look, &butler, Op::Checkpoints { most: most.min(MOST), before }).await
     }
 
     async fn journal_edits(&self, ext: &Extensions, butler: String) -> Result<Vec<Edit>, Failure> {
-        let butler = self.owners(ext, Need::Look, &butler).await?;
-        self.journal(&butler, Op::Edits).await
+        self.journal(ext, Need::Look, &butler, Op::Edits).await
     }
 
     async fn journal_accept(
@@ -205,13 +205,11 @@ impl LocalAnswersApiServer for Rpc {
         edits: Vec<EditId>,
         looked: bool,
     ) -> Result<Accepted, Failure> {
-        let butler = self.owners(ext, Need::Manage, &butler).await?;
-        self.journal(&butler, Op::Accept { edits, looked, deletions: false }).await
+        self.journal(ext, Need::Manage, &butler, Op::Accept { edits, looked, deletions: false }).await
     }
 
     async fn journal_check(&self, ext: &Extensions, butler: String) -> Result<Checked, Failure> {
-        let butler = self.owners(ext, Need::Manage, &butler).await?;
-        self.journal(&butler, Op::Check).await
+        self.journal(ext, Need::Manage, &butler, Op::Check).await
     }
 
     async fn project_list(&self, ext: &Extensions, butler: String) -> Result<Vec<ProjectRow>, Failure> {
