@@ -172,10 +172,10 @@ async fn approve(visit: &Visit) -> Answer {
     Ok(Reply::Go { to: format!("/approvals/{id}"), did: Did::Approved })
 }
 
-async fn reject(visit: &Visit) -> Answer {
-    let id: Uuid = visit.parsed(0)?;
-    visit.calls.approvals_reject(&visit.ext, id, visit.form.get("reason").map(str::to_owned)).await?;
-    Ok(Reply::Go { to: format!("/approvals/{id}"), did: Did::Refused })
+does! {
+    reject(visit, id) = approvals_reject(id, visit.form.get("reason").map(str::to_owned))
+        -> format!("/approvals/{id}"), Refused;
+    end_rule(visit) = approvals_revoke(visit.parsed(0)?) -> "/approvals".to_owned(), RuleEnded;
 }
 
 async fn rule(visit: &Visit) -> Answer {
@@ -207,9 +207,4 @@ fn rule_card(visit: &Visit, rule: &Rule) -> Markup {
         pre tabindex="0" { (line(&rule.arg_constraints.to_string(), 500)) }
         (visit.button(&format!("/approvals/rules/{}/end", rule.id), "End the rule", "danger", &[]))
     }
-}
-
-async fn end_rule(visit: &Visit) -> Answer {
-    visit.calls.approvals_revoke(&visit.ext, visit.parsed(0)?).await?;
-    Ok(Reply::Go { to: "/approvals".to_owned(), did: Did::RuleEnded })
 }

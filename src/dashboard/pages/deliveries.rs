@@ -180,16 +180,9 @@ fn tries(visit: &Visit, row: &DeliveryView) -> Markup {
     } } }
 }
 
-async fn retry(visit: &Visit) -> Answer {
-    let id: Uuid = visit.parsed(0)?;
-    visit.calls.deliveries_retry(&visit.ext, id).await?;
-    Ok(Reply::Go { to: format!("/deliveries/{id}"), did: Did::Retried })
-}
-
-async fn cancel(visit: &Visit) -> Answer {
-    let id: Uuid = visit.parsed(0)?;
-    visit.calls.deliveries_cancel(&visit.ext, id).await?;
-    Ok(Reply::Go { to: format!("/deliveries/{id}"), did: Did::Cancelled })
+does! {
+    retry(visit, id) = deliveries_retry(id) -> format!("/deliveries/{id}"), Retried;
+    cancel(visit, id) = deliveries_cancel(id) -> format!("/deliveries/{id}"), Cancelled;
 }
 
 async fn resolve(visit: &Visit) -> Answer {

@@ -212,10 +212,8 @@ fn hands(visit: &Visit, entry: &Entry, parts: Option<&[Part]>, butlers: &[String
     }
 }
 
-async fn retry(visit: &Visit) -> Answer {
-    let id: Uuid = visit.parsed(0)?;
-    visit.calls.inbox_retry(&visit.ext, id).await?;
-    Ok(Reply::Go { to: format!("/inbox/{id}"), did: Did::Retried })
+does! {
+    retry(visit, id) = inbox_retry(id) -> format!("/inbox/{id}"), Retried;
 }
 
 async fn reroute(visit: &Visit) -> Answer {

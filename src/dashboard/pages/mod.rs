@@ -1,5 +1,16 @@
 //! The pages, one file a place.
 
+/// What forms do by one call, and where they lead then. `id`: what the path names.
+macro_rules! does {
+    ($($name:ident($visit:ident $(, $id:ident)?) = $call:ident($($arg:expr),*) -> $to:expr, $did:ident;)+) => {$(
+        async fn $name($visit: &Visit) -> Answer {
+            $(let $id: Uuid = $visit.parsed(0)?;)?
+            $visit.calls.$call(&$visit.ext $(, $arg)*).await?;
+            Ok(Reply::Go { to: $to, did: Did::$did })
+        }
+    )+};
+}
+
 mod answers;
 mod approvals;
 mod arguments;

@@ -235,8 +235,6 @@ async fn switch(visit: &Visit, enabled: bool) -> Answer {
     Ok(Reply::Go { to: format!("/schedules/{id}"), did: if enabled { Did::Resumed } else { Did::Paused } })
 }
 
-async fn run(visit: &Visit) -> Answer {
-    let id: Uuid = visit.parsed(0)?;
-    visit.calls.schedule_start(&visit.ext, id.to_string(), None).await?;
-    Ok(Reply::Go { to: format!("/schedules/{id}"), did: Did::Started })
+does! {
+    run(visit, id) = schedule_start(id.to_string(), None) -> format!("/schedules/{id}"), Started;
 }

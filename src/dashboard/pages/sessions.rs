@@ -164,8 +164,6 @@ fn calls(visit: &Visit, rows: &[CallRow]) -> Markup {
     } } }
 }
 
-async fn cancel(visit: &Visit) -> Answer {
-    let session: Uuid = visit.parsed(0)?;
-    visit.calls.sessions_cancel(&visit.ext, session).await?;
-    Ok(Reply::Go { to: format!("/sessions/{session}"), did: Did::Cancelled })
+does! {
+    cancel(visit, id) = sessions_cancel(id) -> format!("/sessions/{id}"), Cancelled;
 }

@@ -90,14 +90,10 @@ fn setting_table(all: &[EffectiveSetting], only_set: bool) -> Markup {
     } } }
 }
 
-async fn revoke(visit: &Visit) -> Answer {
-    visit.calls.token_revoke(&visit.ext, visit.parsed(0)?).await?;
-    Ok(Reply::Go { to: "/settings".to_owned(), did: Did::Revoked })
-}
-
-async fn reload(visit: &Visit) -> Answer {
-    visit.calls.reload(&visit.ext).await?;
-    Ok(Reply::Go { to: "/settings".to_owned(), did: Did::Reloaded })
+does! {
+    revoke(visit) = token_revoke(visit.parsed(0)?) -> "/settings".to_owned(), Revoked;
+    reload(visit) = reload() -> "/settings".to_owned(), Reloaded;
+    remove_secret(visit) = secret_remove(visit.part(0).to_owned()) -> "/secrets".to_owned(), Removed;
 }
 
 async fn secrets(visit: &Visit) -> Answer {
@@ -137,9 +133,4 @@ async fn store_secret(visit: &Visit) -> Answer {
     let (name, value) = (field("name")?.to_owned(), Sealed::from(value.to_owned()));
     visit.calls.secret_set(&visit.ext, name, value).await?;
     Ok(Reply::Go { to: "/secrets".to_owned(), did: Did::Stored })
-}
-
-async fn remove_secret(visit: &Visit) -> Answer {
-    visit.calls.secret_remove(&visit.ext, visit.part(0).to_owned()).await?;
-    Ok(Reply::Go { to: "/secrets".to_owned(), did: Did::Removed })
 }
