@@ -28,6 +28,24 @@ fn tell(world: &dyn World, reply: &mut Reply, op: &str, args: Value) -> Done {
     Ok(())
 }
 
+/// Commands that ask for one thing and print what comes.
+macro_rules! telling {
+    ($($name:ident($words:ident) = $op:literal, $args:tt;)+) => {$(
+        pub fn $name(world: &dyn World, $words: &Words, reply: &mut Reply) -> Done {
+            tell(world, reply, $op, json!($args))
+        }
+    )+};
+}
+
+telling! {
+    context(words) = "context_summary", {"topic": words.first()};
+    brain(_words) = "brain", {};
+    verify(_words) = "verify_index", {};
+    graph_stats(_words) = "graph_stats", {};
+    consolidation(words) = "consolidation_report", {"since": words.value("--since")};
+    undo(words) = "undo", {"run": words.first()};
+}
+
 /// A text of standard input without the line ends behind it; none: there is none.
 fn piped(world: &dyn World) -> Result<Option<String>, WtError> {
     let text = world.input()?;
@@ -172,26 +190,6 @@ pub fn forget(world: &dyn World, words: &Words, reply: &mut Reply) -> Done {
     Ok(())
 }
 
-pub fn context(world: &dyn World, words: &Words, reply: &mut Reply) -> Done {
-    tell(world, reply, "context_summary", json!({"topic": words.first()}))
-}
-
-pub fn brain(world: &dyn World, _: &Words, reply: &mut Reply) -> Done {
-    tell(world, reply, "brain", json!({}))
-}
-
-pub fn verify(world: &dyn World, _: &Words, reply: &mut Reply) -> Done {
-    tell(world, reply, "verify_index", json!({}))
-}
-
-pub fn graph_stats(world: &dyn World, _: &Words, reply: &mut Reply) -> Done {
-    tell(world, reply, "graph_stats", json!({}))
-}
-
-pub fn consolidation(world: &dyn World, words: &Words, reply: &mut Reply) -> Done {
-    tell(world, reply, "consolidation_report", json!({"since": words.value("--since")}))
-}
-
 /// Prints an answer as JSON, or as text where that was not asked for.
 fn shown(words: &Words, reply: &mut Reply, answer: &Value, text: fn(&Value, &mut Reply)) -> Done {
     match words.has("--json") {
@@ -239,10 +237,6 @@ pub fn cleanup(world: &dyn World, words: &Words, reply: &mut Reply) -> Done {
         "dry_run": words.has("--dry-run"),
     });
     tell(world, reply, "cleanup", args)
-}
-
-pub fn undo(world: &dyn World, words: &Words, reply: &mut Reply) -> Done {
-    tell(world, reply, "undo", json!({"run": words.first()}))
 }
 
 pub fn export(world: &dyn World, words: &Words, reply: &mut Reply) -> Done {
