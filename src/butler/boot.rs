@@ -73,6 +73,11 @@ impl Phases<'_> {
             }
         }
     }
+
+    /// The same of work that can't fail.
+    async fn did<T>(&mut self, phase: &'static str, work: impl Future<Output = T>) -> Result<T, BootError> {
+        self.run(phase, async { Ok::<_, String>(work.await) }).await
+    }
 }
 
 /// What a phase may fail with.
@@ -126,10 +131,9 @@ async fn boot_stages(
     };
     let Booting { mut phases, .. } = booting;
     let mut modules = prepared.modules;
-    let begun = phases.run("module tasks", async {
+    let begun = phases.did("module tasks", async {
         modules.serve_routes(&services.routes);
         modules.start_tasks();
-        Ok::<_, String>(())
     });
     begun.await?;
     let butler = booted.butler.clone();

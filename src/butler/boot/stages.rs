@@ -100,8 +100,8 @@ impl Booting<'_> {
         let Self { services, config, phases } = self;
         let (name, schema) = (&config.name, &config.db.schema);
         // Configuration and telemetry were done for the whole household before any butler.
-        let loading = async { Ok::<_, String>(Modules::load(&services.catalog, name, &config.dir, &config.modules)) };
-        let mut modules = phases.run("module loading", loading).await?;
+        let loading = async { Modules::load(&services.catalog, name, &config.dir, &config.modules) };
+        let mut modules = phases.did("module loading", loading).await?;
         phases.run("environment", check_environment(config, &services.credentials)).await?;
         let store = phases.run("database", services.db.provision(name, schema)).await?;
         let core_chain = phases.run("core migrations", async {
@@ -111,21 +111,11 @@ impl Booting<'_> {
         });
         core_chain.await?;
         phases.run("butler migrations", butler_migrations(services, config, &mut modules)).await?;
-        phases
-            .run("module migrations", async {
-                modules.migrate(&services.db, name, schema).await;
-                Ok::<_, String>(())
-            })
-            .await?;
+        phases.did("module migrations", modules.migrate(&services.db, name, schema)).await?;
         // What is to wait for a person is known before anything runs; a butler of whom it can't be known does not
         // start.
         let gate = phases.run("approvals", async { approval_gate(services, config, &store) }).await?;
-        phases
-            .run("credentials", async {
-                modules.credentials(&services.credentials).await;
-                Ok::<_, String>(())
-            })
-            .await?;
+        phases.did("credentials", modules.credentials(&services.credentials)).await?;
         Ok(Prepared { modules, store, gate })
     }
 
@@ -208,12 +198,7 @@ impl Booting<'_> {
     async fn start_modules(&mut self, prepared: &mut Prepared, bound: &Bound, port: u16) -> Result<Started, BootError> {
         let Self { services, config, phases } = self;
         let Prepared { modules, store, gate } = prepared;
-        phases
-            .run("module startup", async {
-                modules.start(&bound.context).await;
-                Ok::<_, String>(())
-            })
-            .await?;
+        phases.did("module startup", modules.start(&bound.context)).await?;
         let channels = modules.channels();
         let interrupted = phases.run("session recovery", bound.spawner.recover()).await?;
         let zone = services.config.owner.time_zone.name().to_owned();
