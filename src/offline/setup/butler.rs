@@ -11,6 +11,7 @@ use toml_edit::DocumentMut;
 
 use super::SetupError;
 use super::place::{is_there, whole_directory};
+use super::shipped::write_files;
 use crate::scenario::mentions;
 use base::ButlerName;
 use butler::own_tools;
@@ -61,7 +62,7 @@ pub fn new_butler(overrides: &Overrides, environment: &Environment, name: &str) 
         SetupError::failed(sentence, "Free one in a butler.toml of the roster.")
     })?;
     let filled = Filled { name: &name, port, roster };
-    whole_directory(&dir, |at| filled.write(&TEMPLATE, at))?;
+    whole_directory(&dir, |at| write_files(&TEMPLATE, Path::new(""), at, &|text: &[u8]| filled.fill(text)))?;
     if let Some(why) = mistakes(overrides, environment, name.as_str()) {
         // It is a moment old, and all of it is ours.
         let _ = fs::remove_dir_all(&dir);
@@ -132,20 +133,8 @@ struct Filled<'a> {
 }
 
 impl Filled<'_> {
-    fn write(&self, dir: &Dir<'_>, at: &Path) -> std::io::Result<()> {
-        for file in dir.files() {
-            let text = self.fill(file.contents_utf8().unwrap_or_default());
-            fs::write(at.join(file.path()), text)?;
-        }
-        for inner in dir.dirs() {
-            fs::create_dir_all(at.join(inner.path()))?;
-            self.write(inner, at)?;
-        }
-        Ok(())
-    }
-
-    fn fill(&self, text: &str) -> String {
-        let name = self.name.as_str();
+    fn fill(&self, text: &[u8]) -> Vec<u8> {
+        let (name, text) = (self.name.as_str(), String::from_utf8_lossy(text));
         let there = |skill: &&&str| self.roster.join(SHARED_DIR).join("skills").join(skill).is_dir();
         let skills: Vec<String> = SHARED_SKILLS.iter().filter(there).map(|skill| format!("\"{skill}\"")).collect();
         text.replace("@name@", name)
@@ -153,6 +142,7 @@ impl Filled<'_> {
             .replace("@port@", &self.port.to_string())
             .replace("@schema@", &name.replace('-', "_"))
             .replace("@shared_skills@", &skills.join(", "))
+            .into_bytes()
     }
 }
 

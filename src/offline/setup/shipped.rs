@@ -35,17 +35,18 @@ pub(super) fn unpack_hidden(name: &str, into: &Path) -> io::Result<()> {
     let dir = ROSTER
         .get_dir(&hidden)
         .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "this build ships no such butler"))?;
-    write_files(dir, Path::new(&hidden), into)
+    write_files(dir, Path::new(&hidden), into, &<[u8]>::to_vec)
 }
 
-fn write_files(dir: &Dir<'_>, top: &Path, into: &Path) -> io::Result<()> {
+/// Writes the files of a directory, each as `made` has it; `top` is no part of their paths.
+pub(super) fn write_files(dir: &Dir<'_>, top: &Path, into: &Path, made: &impl Fn(&[u8]) -> Vec<u8>) -> io::Result<()> {
     for file in dir.files() {
         let below = file.path().strip_prefix(top).unwrap_or(file.path());
-        std::fs::write(into.join(below), file.contents())?;
+        std::fs::write(into.join(below), made(file.contents()))?;
     }
     for dir in dir.dirs() {
         std::fs::create_dir(into.join(dir.path().strip_prefix(top).unwrap_or(dir.path())))?;
-        write_files(dir, top, into)?;
+        write_files(dir, top, into, made)?;
     }
     Ok(())
 }
