@@ -193,7 +193,7 @@ impl Rpc {
         let decide = async move { actions.decide(&tenant, subject, &actor, &ruling).await };
         let decided = to_its_end("approval", "The decision", decide).await?;
         for butler in decided.iter().filter_map(|action| self.supervisor.butler(&action.butler).ok()) {
-            butler.approvals_changed();
+            butler.gate().wake();
         }
         Ok(decided)
     }

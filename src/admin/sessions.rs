@@ -215,7 +215,7 @@ impl SessionsApiServer for Rpc {
         // The row says whose session it is, and keeps one tenant from another's.
         let (butler, found) = self.session(&grant, id).await?;
         let name = butler.name().to_string();
-        if butler.cancel(SessionId(id)) {
+        if butler.spawner().cancel(SessionId(id)) {
             return Ok(Cancelled { session_id: id, butler: name });
         }
         let message = match found.session.state {

@@ -171,7 +171,8 @@ impl WorkApiServer for Rpc {
     ) -> Result<Started, Failure> {
         let (butler, request) = self.request(ext, &butler, prompt, facts).await?;
         let name = butler.name().to_string();
-        let started = to_its_end("trigger", "The session", async move { butler.start(request).await }).await?;
+        let started =
+            to_its_end("trigger", "The session", async move { butler.spawner().start(request).await }).await?;
         Ok(Started { session_id: started.0, butler: name })
     }
 
@@ -183,7 +184,7 @@ impl WorkApiServer for Rpc {
         facts: Option<Value>,
     ) -> Result<Preview, Failure> {
         let (butler, request) = self.request(ext, &butler, prompt, facts).await?;
-        Ok(butler.preview(&request).await?)
+        Ok(butler.spawner().preview(&request).await?)
     }
 
     async fn tool_list(&self, ext: &Extensions, butler: String) -> Result<Vec<ToolInfo>, Failure> {

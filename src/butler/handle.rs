@@ -6,12 +6,12 @@ use std::time::Instant;
 use super::services::HouseholdServices;
 use access::Caller;
 use approvals::ApprovalGate;
-use base::{ButlerName, SessionId};
+use base::ButlerName;
 use config::{ButlerConfig, Skill};
 use modules::ModuleStates;
 use schedule::Scheduler;
 use serde_json::{Map, Value};
-use sessions::{Preview, SessionResult, Spawner, Trigger, TriggerError};
+use sessions::{SessionResult, Spawner, Trigger, TriggerError};
 use tools::sql::{ButlerPage, PageError, PageRows, Pages};
 use tools::{ToolFileError, ToolSet};
 
@@ -100,26 +100,6 @@ impl Butler {
     /// Starts a session and waits for its end.
     pub async fn trigger(&self, trigger: Trigger) -> Result<SessionResult, TriggerError> {
         self.core.spawner.trigger_from(trigger, None).await
-    }
-
-    /// Shows what a trigger would do, and does nothing.
-    pub async fn preview(&self, trigger: &Trigger) -> Result<Preview, TriggerError> {
-        self.core.spawner.preview(trigger).await
-    }
-
-    /// Starts a session and returns once its row is there.
-    pub async fn start(&self, trigger: Trigger) -> Result<SessionId, TriggerError> {
-        self.core.spawner.start(trigger).await
-    }
-
-    /// Cancels a session that runs or waits here; `false` when there is none with this id.
-    pub fn cancel(&self, id: SessionId) -> bool {
-        self.core.spawner.cancel(id)
-    }
-
-    /// One of its actions was decided.
-    pub fn approvals_changed(&self) {
-        self.core.gate.wake();
     }
 
     /// Who decides which of its calls wait.
