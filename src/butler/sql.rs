@@ -247,13 +247,14 @@ pub(super) async fn sent_lately(call: &ToolCall, most: i64, open_only: bool) -> 
     Ok(call.query(sql, &[&most, &call.butler.as_str(), &open_only]).await?.iter().map(SentRow::from).collect())
 }
 
-/// Whether a session of the call's butler deals with a person's message.
-pub(super) async fn answers_somebody(call: &ToolCall, session: Uuid) -> Result<bool, ToolError> {
+/// Whether the call's session deals with a person's message.
+pub(super) async fn answers_somebody(call: &ToolCall) -> Result<bool, ToolError> {
+    let Some(session) = call.session() else { return Ok(false) };
     let sql = format!(
         "SELECT 1 FROM route_inbox r WHERE r.id = {} AND r.kind IN ('message', 'answer')",
         sessions::sql::route_of(call.store.schema(), "$1")
     );
-    Ok(!call.query(&sql, &[&session]).await?.is_empty())
+    Ok(!call.query(&sql, &[&session.0]).await?.is_empty())
 }
 
 /// What a session says to the person whose message it deals with.

@@ -80,7 +80,7 @@ async fn intent_of(call: &ToolCall) -> Result<String, ToolError> {
     Ok(match call.text("intent") {
         Some(intent) => intent.to_owned(),
         None if call.text("emoji").is_some() => "react".to_owned(),
-        None if names_somebody(call) || !somebody_wrote(call).await? => "send".to_owned(),
+        None if names_somebody(call) || !sql::answers_somebody(call).await? => "send".to_owned(),
         None => "reply".to_owned(),
     })
 }
@@ -134,12 +134,6 @@ async fn notify(call: ToolCall, inbox: Inbox, outbox: Outbox) -> Result<Value, T
         return refused("owner_only", ATTACHMENTS_TO_OWNER);
     }
     answer(call, &intent, (quoted, &carried.files), holds.as_ref(), inbox, outbox).await
-}
-
-/// Whether the session deals with a person's message.
-async fn somebody_wrote(call: &ToolCall) -> Result<bool, ToolError> {
-    let Some(session) = call.session() else { return Ok(false) };
-    sql::answers_somebody(call, session.0).await
 }
 
 async fn answer(
