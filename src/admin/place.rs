@@ -34,17 +34,17 @@ pub enum PlaceError {
     Unreadable { file: PathBuf, problem: String, denied: bool },
 }
 
+fn unreadable(file: PathBuf, e: &std::io::Error) -> PlaceError {
+    PlaceError::Unreadable { file, problem: e.to_string(), denied: e.kind() == ErrorKind::PermissionDenied }
+}
+
 impl DaemonFile {
     /// Reads the file of the daemon that runs with this data directory.
     pub fn read(data_dir: &Path) -> Result<Self, PlaceError> {
         let file = data_dir.join("run/daemon.json");
         let text = std::fs::read_to_string(&file).map_err(|e| match e.kind() {
             ErrorKind::NotFound => PlaceError::NotRunning { data_dir: data_dir.to_owned() },
-            kind => PlaceError::Unreadable {
-                file: file.clone(),
-                problem: e.to_string(),
-                denied: kind == ErrorKind::PermissionDenied,
-            },
+            _ => unreadable(file.clone(), &e),
         })?;
         let found: Self = serde_json::from_str(&text).map_err(|e| PlaceError::Unreadable {
             file: file.clone(),
@@ -97,11 +97,7 @@ pub fn operator_token(data_dir: &Path) -> Result<Secret<String>, PlaceError> {
             let whole = Secret::new(text);
             Ok(Secret::new(whole.expose().trim().to_owned()))
         }
-        Err(e) => Err(PlaceError::Unreadable {
-            file,
-            problem: e.to_string(),
-            denied: e.kind() == ErrorKind::PermissionDenied,
-        }),
+        Err(e) => Err(unreadable(file, &e)),
     }
 }
 

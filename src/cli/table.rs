@@ -22,23 +22,16 @@ pub struct Cell {
     right: bool,
 }
 
-impl From<&str> for Cell {
-    fn from(text: &str) -> Self {
-        Self { text: text.to_owned(), ..Self::default() }
-    }
+macro_rules! texts {
+    ($($text:ty),*) => {$(
+        impl From<$text> for Cell {
+            fn from(text: $text) -> Self {
+                Self { text: text.into(), ..Self::default() }
+            }
+        }
+    )*};
 }
-
-impl From<String> for Cell {
-    fn from(text: String) -> Self {
-        Self { text, ..Self::default() }
-    }
-}
-
-impl From<&String> for Cell {
-    fn from(text: &String) -> Self {
-        text.as_str().into()
-    }
-}
+texts!(&str, String, &String);
 
 impl From<Uuid> for Cell {
     fn from(id: Uuid) -> Self {

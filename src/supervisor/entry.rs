@@ -302,27 +302,21 @@ impl Entry {
         let total: f64 = running.phases.iter().map(|p| p.ms).sum();
         tracing::info!(butler = self.name, port = running.butler.port(), ms = format_args!("{total:.1}"), "butler up");
         booted.cancel();
+        let lost = |error: String| BootError { phase: RUNNING, error, transient: true, phases: phases.clone() };
         let ended = tokio::select! {
             ended = running.ended() => ended,
             name = group.failed() => {
                 self.change(|n| n.state = ButlerState::Draining);
                 stop.cancel();
                 let _ = running.ended().await;
-                let error = format!("its task {name} panicked; the daemon's log says where");
-                return Err(BootError { phase: RUNNING, error, transient: true, phases });
+                return Err(lost(format!("its task {name} panicked; the daemon's log says where")));
             }
             () = self.stop.cancelled() => {
                 self.change(|n| n.state = ButlerState::Draining);
                 running.ended().await
             }
         };
-        match ended {
-            Ok(()) => Ok(()),
-            Err(e) => {
-                let error = format!("the butler's task ended: {e}");
-                Err(BootError { phase: RUNNING, error, transient: true, phases })
-            }
-        }
+        ended.map_err(|e| lost(format!("the butler's task ended: {e}")))
     }
 
     /// The butler as `status` shows it.
