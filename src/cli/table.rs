@@ -31,13 +31,7 @@ macro_rules! texts {
         }
     )*};
 }
-texts!(&str, String, &String);
-
-impl From<Uuid> for Cell {
-    fn from(id: Uuid) -> Self {
-        id.to_string().into()
-    }
-}
+texts!(&str, String, &String, Uuid);
 
 macro_rules! numbers {
     ($($number:ty),*) => {$(

@@ -61,6 +61,12 @@ impl Visit {
         self.part(n).parse().map_err(|_| PageError::nothing_here())
     }
 
+    /// The hash of what the form's page showed. A form without it was not made here.
+    pub fn seen(&self) -> Result<String, PageError> {
+        let seen = self.form.get("seen").map(str::to_owned);
+        seen.ok_or_else(|| PageError::invalid("The form does not say what you saw."))
+    }
+
     /// Whether whoever looks may also act.
     pub fn may_act(&self) -> bool {
         self.session.grant.has(GrantScope::Admin)

@@ -164,15 +164,8 @@ fn decide(visit: &Visit, shown: &ActionPage) -> Markup {
     }
 }
 
-async fn approve(visit: &Visit) -> Answer {
-    let id: Uuid = visit.parsed(0)?;
-    // A form without the hash of what was shown was not made here.
-    let seen = visit.form.get("seen").ok_or_else(|| PageError::invalid("The form does not say what you saw."))?;
-    visit.calls.approvals_approve(&visit.ext, id, Some(seen.to_owned())).await?;
-    Ok(Reply::Go { to: format!("/approvals/{id}"), did: Did::Approved })
-}
-
 does! {
+    approve(visit, id) = approvals_approve(id, Some(visit.seen()?)) -> format!("/approvals/{id}"), Approved;
     reject(visit, id) = approvals_reject(id, visit.form.get("reason").map(str::to_owned))
         -> format!("/approvals/{id}"), Refused;
     end_rule(visit) = approvals_revoke(visit.parsed(0)?) -> "/approvals".to_owned(), RuleEnded;

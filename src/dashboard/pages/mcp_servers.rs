@@ -8,7 +8,7 @@ use serde_json::json;
 use super::answers::{act, look, or_not_now};
 use crate::form::encoded;
 use crate::parts::{Tone, crumbs, empty, line, note, pretty, said, toned};
-use crate::reply::{Answer, Did, PageError, Reply, View};
+use crate::reply::{Answer, Did, Reply, View};
 use crate::route::{Route, get, post};
 use crate::visit::Visit;
 
@@ -129,8 +129,7 @@ fn side(name: &str, side: Option<&McpSide>) -> Markup {
 
 async fn accept(visit: &Visit) -> Answer {
     let (butler, name) = (visit.part(0), visit.part(1));
-    // A form without the hash of what was shown was not made here.
-    let seen = visit.form.get("seen").ok_or_else(|| PageError::invalid("The form does not say what you saw."))?;
+    let seen = visit.seen()?;
     act(visit, butler, "mcp_server_accept", json!({"server": name, "seen": seen})).await?;
     Ok(Reply::Go { to: format!("/connectors/mcp/{butler}/{}", encoded(name)), did: Did::Agreed })
 }

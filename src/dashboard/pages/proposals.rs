@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::approvals::{exact, risk};
 use crate::parts::{Tone, crumbs, line, note};
-use crate::reply::{Answer, Did, PageError, Reply, View};
+use crate::reply::{Answer, Did, Reply, View};
 use crate::route::{Route, get, post};
 use crate::visit::Visit;
 
@@ -66,16 +66,9 @@ fn decide(visit: &Visit, shown: &ProposalPage) -> Markup {
     } }
 }
 
-async fn approve(visit: &Visit) -> Answer {
-    let id: Uuid = visit.parsed(0)?;
-    // A form without the hash of what was shown was not made here.
-    let seen = visit.form.get("seen").ok_or_else(|| PageError::invalid("The form does not say what you saw."))?;
-    visit.calls.approvals_approve_proposal(&visit.ext, id, Some(seen.to_owned())).await?;
-    Ok(Reply::Go { to: "/approvals?all=1".to_owned(), did: Did::AllApproved })
-}
-
-async fn reject(visit: &Visit) -> Answer {
-    let id: Uuid = visit.parsed(0)?;
-    visit.calls.approvals_reject_proposal(&visit.ext, id, visit.form.get("reason").map(str::to_owned)).await?;
-    Ok(Reply::Go { to: "/approvals?all=1".to_owned(), did: Did::AllRefused })
+does! {
+    approve(visit, id) = approvals_approve_proposal(id, Some(visit.seen()?))
+        -> "/approvals?all=1".to_owned(), AllApproved;
+    reject(visit, id) = approvals_reject_proposal(id, visit.form.get("reason").map(str::to_owned))
+        -> "/approvals?all=1".to_owned(), AllRefused;
 }
