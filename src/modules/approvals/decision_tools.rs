@@ -18,10 +18,6 @@ pub(super) const NAMES: [&str; 6] = [
     "revoke_approval_rule",
 ];
 
-fn meta() -> Meta {
-    Meta { operators: true, ..Meta::write(Effect::Once) }
-}
-
 pub(super) fn tools(gate: &ApprovalGate) -> Result<Vec<Tool>, ModuleError> {
     let text =
         |most: u32, what: &str| json!({"type": "string", "minLength": 1, "maxLength": most, "description": what});
@@ -40,10 +36,10 @@ pub(super) fn tools(gate: &ApprovalGate) -> Result<Vec<Tool>, ModuleError> {
     let constraints = json!({"type": "object", "description":
         "By argument: {\"type\": \"exact\", \"value\": …}, {\"type\": \"pattern\", \"value\": \"*@example.org\"} or \
          {\"type\": \"any\"}. All must hold."});
-    Ok(vec![
-        tool!(
-            gate,
-            meta(),
+    Ok(tools!(
+        gate,
+        Meta { operators: true, ..Meta::write(Effect::Once) },
+        (
             approve_action,
             "Let a call through that waits. It is made once, with exactly the arguments that were shown. One of several \
              pages has to be looked at with show_pending_action first.",
@@ -52,49 +48,29 @@ pub(super) fn tools(gate: &ApprovalGate) -> Result<Vec<Tool>, ModuleError> {
                                    "description": "Allow calls with the same arguments from now on"}}),
             &["action_id"]
         ),
-        tool!(
-            gate,
-            meta(),
+        (
             reject_action,
             "Turn down a call that waits; its butler is told.",
             json!({"action_id": id_of("action"), "reason": text(2000, "What its butler is told")}),
             &["action_id"]
         ),
-        tool!(
-            gate,
-            meta(),
-            expire_stale_actions,
-            "End what nobody has decided in time. It happens by itself as well.",
-            json!({}),
-            &[]
-        ),
-        tool!(
-            gate,
-            meta(),
+        (expire_stale_actions, "End what nobody has decided in time. It happens by itself as well.", json!({}), &[]),
+        (
             create_approval_rule,
             "Allow calls of a gated tool in advance.",
             with(json!({"tool_name": text(200, "The tool"), "arg_constraints": constraints,
                         "description": text(1000, "What the rule is for")})),
             &["tool_name", "arg_constraints", "description"]
         ),
-        tool!(
-            gate,
-            meta(),
+        (
             create_rule_from_action,
             "Allow calls like one that waits or waited: with the same arguments, but for those that you override.",
             with(json!({"action_id": id_of("action"), "constraint_overrides": constraints,
                         "description": text(1000, "What the rule is for")})),
             &["action_id"]
         ),
-        tool!(
-            gate,
-            meta(),
-            revoke_approval_rule,
-            "End a standing rule.",
-            json!({"rule_id": id_of("rule")}),
-            &["rule_id"]
-        ),
-    ])
+        (revoke_approval_rule, "End a standing rule.", json!({"rule_id": id_of("rule")}), &["rule_id"]),
+    ))
 }
 
 /// Who decides. Only a person may, or what a person gave the right to.

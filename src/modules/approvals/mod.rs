@@ -2,13 +2,15 @@
 //!
 //! The gates stand whether the module is switched on or not. Sessions may look; only people decide.
 
-/// A tool named like the function that does its work.
-macro_rules! tool {
-    ($gate:ident, $meta:expr, $work:ident, $description:expr, $properties:expr, $required:expr) => {{
-        let (gate, required): (_, &[&str]) = ($gate.clone(), $required);
-        let def = tools::Definition::of(stringify!($work), $description, $properties, required, $meta)?;
-        Tool::new(&def, handler(move |call| $work(call, gate.clone())))
-    }};
+/// Tools that say the same of themselves, each named like the function that does its work.
+macro_rules! tools {
+    ($gate:ident, $meta:expr, $(($work:ident, $description:expr, $properties:expr, $required:expr $(,)?)),* $(,)?) => {
+        vec![$({
+            let (gate, required): (_, &[&str]) = ($gate.clone(), $required);
+            let def = tools::Definition::of(stringify!($work), $description, $properties, required, $meta)?;
+            Tool::new(&def, handler(move |call| $work(call, gate.clone())))
+        }),*]
+    };
 }
 
 mod decision_tools;

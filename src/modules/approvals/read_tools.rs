@@ -20,62 +20,50 @@ pub(super) const NAMES: [&str; 7] = [
 
 const USUAL: i64 = 50;
 
-fn meta() -> Meta {
-    // The words of a wish may be anybody's; whose they are, each row says.
-    Meta::read()
-}
-
 pub(super) fn tools(gate: &ApprovalGate) -> Result<Vec<Tool>, ModuleError> {
     let limit = json!({"type": "integer", "minimum": 1, "maximum": 200, "description": "How many; 50 without it"});
     let statuses: Vec<&str> = Status::ALL.iter().map(|s| s.as_str()).collect();
     let action = json!({"action_id": id_of("action")});
     let tool = json!({"type": "string", "minLength": 1, "maxLength": 200, "description": "Only of this tool"});
-    Ok(vec![
-        tool!(
-            gate,
-            meta(),
+    Ok(tools!(
+        gate,
+        // The words of an action may be anybody's; whose they are, each row says.
+        Meta::read(),
+        (
             list_pending_actions,
             "Your calls that wait for the owner's word, or with `status` those that were decided; the newest first.",
             json!({"status": {"type": "string", "enum": statuses, "description": "pending without it"}, "limit": limit}),
             &[]
         ),
-        tool!(
-            gate,
-            meta(),
+        (
             show_pending_action,
             "One call that waits or waited: what exactly it would do, and what happened to it so far.",
             action.clone(),
             &["action_id"]
         ),
-        tool!(gate, meta(), pending_action_count, "How many of your calls wait for the owner's word.", json!({}), &[]),
-        tool!(
-            gate,
-            meta(),
+        (pending_action_count, "How many of your calls wait for the owner's word.", json!({}), &[]),
+        (
             list_executed_actions,
             "Your calls that were approved and made, and what came of them; the newest first.",
             json!({"tool_name": tool, "rule_id": id_of("rule"), "limit": limit,
                    "since": {"type": "string", "format": "date-time", "description": "Only those asked for since then"}}),
             &[]
         ),
-        tool!(
-            gate,
-            meta(),
+        (
             list_approval_rules,
             "The standing rules by which calls of yours may be made without asking.",
             json!({"tool_name": tool, "active_only": {"type": "boolean", "default": true,
                    "description": "false: those that ended as well"}}),
             &[]
         ),
-        tool!(gate, meta(), show_approval_rule, "One standing rule.", json!({"rule_id": id_of("rule")}), &["rule_id"]),
-        tool!(
-            gate,
-            meta(),
+        (show_approval_rule, "One standing rule.", json!({"rule_id": id_of("rule")}), &["rule_id"]),
+        (
             suggest_rule_constraints,
             "The narrowest standing rule that would allow calls like this one.",
             action,
             &["action_id"]
         ),
-    ])
+    ))
 }
 
 fn limit(call: &ToolCall) -> i64 {
