@@ -10,6 +10,24 @@ use memory::write::{Origin, Vector, WriteError};
 use memory_index::rank::spoken;
 use tools::{EffectTx, ToolCall, ToolError};
 
+/// Does `work` in the call's own transaction. The connection is given back before another one reads for the index.
+macro_rules! in_tx {
+    ($call:expr, $with:expr, |$tx:ident| $work:expr) => {{
+        let done = {
+            let mut lease = $call.lease().await?;
+            let mut $tx = $call.begin(&mut lease).await?;
+            let done = $work.await;
+            $crate::memory_calls::settled($tx, done).await
+        };
+        if done.is_ok() {
+            $crate::memory_calls::stepped($call, &$with.memory).await;
+        }
+        done?
+    }};
+}
+
+pub(crate) use in_tx;
+
 /// Who writes, and what the session was told so far.
 pub(crate) async fn origin(call: &ToolCall, memory: &Memory) -> Result<Origin, ToolError> {
     let mut told = HashSet::new();

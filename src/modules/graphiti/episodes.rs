@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::Graph;
 use super::arguments::{Failed, WITHIN, group_id, group_of, moment, most, said, scope, scopes};
 use super::schemas::UNSUPPORTED;
-use crate::memory_calls::{origin, settled, stepped, vector};
+use crate::memory_calls::{in_tx, origin, settled, stepped, vector};
 use base::redact::secret_in;
 use base::text::hex;
 use base::{crash, text};
@@ -186,13 +186,7 @@ pub(super) async fn list(call: &ToolCall, graph: &Graph) -> Result<Value, Failed
 pub(super) async fn delete(call: &ToolCall, graph: &Graph) -> Result<Value, Failed> {
     let uuid = call.text("uuid").unwrap_or_default();
     let origin = origin(call, &graph.memory).await?;
-    let events = {
-        let mut lease = call.lease().await?;
-        let mut tx = call.begin(&mut lease).await?;
-        let done = forget(&mut tx, &origin, uuid).await;
-        settled(tx, done).await?
-    };
-    stepped(call, &graph.memory).await;
+    let events = in_tx!(call, graph, |tx| forget(&mut tx, &origin, uuid));
     let events: Vec<String> = events.iter().map(Uuid::to_string).collect();
     let back = format!("memory_undo takes it back by {}", events.join(", then "));
     Ok(json!({"message": format!("Episode with UUID {uuid} deleted successfully; {back}")}))

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::Graph;
 use super::arguments::{Failed, WITHIN, group_of, moment, most, said, scopes, texts};
 use super::edges::{sentence, source_of, target_of};
-use crate::memory_calls::{origin, settled, stepped};
+use crate::memory_calls::{in_tx, origin};
 
 /// So many are given at once.
 const AT_ONCE: usize = 200;
@@ -140,13 +140,7 @@ pub(super) async fn get(call: &ToolCall) -> Result<Value, Failed> {
 pub(super) async fn delete(call: &ToolCall, graph: &Graph) -> Result<Value, Failed> {
     let uuid = call.text("uuid").unwrap_or_default();
     let origin = origin(call, &graph.memory).await?;
-    let event = {
-        let mut lease = call.lease().await?;
-        let mut tx = call.begin(&mut lease).await?;
-        let done = forget(&mut tx, &origin, uuid).await;
-        settled(tx, done).await?
-    };
-    stepped(call, &graph.memory).await;
+    let event = in_tx!(call, graph, |tx| forget(&mut tx, &origin, uuid));
     let back = format!("memory_undo takes it back by {event}");
     Ok(json!({"message": format!("Entity edge with UUID {uuid} deleted successfully; {back}")}))
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::tools::{With, id, kind, moment, origin, settled, stepped, vector};
+use super::super::tools::{With, id, in_tx, kind, moment, origin, vector};
 use memory::sql::story;
 use memory::write::{self, Edit, Kind, Permanence};
 use memory_index::rank::fact_text;
@@ -41,11 +41,6 @@ pub(super) async fn memory_edit(call: ToolCall, with: With) -> Result<Value, Too
     }
     let reason = call.text("reason");
     let origin = origin(&call, &with.memory).await?;
-    let mut lease = call.lease().await?;
-    let mut tx = call.begin(&mut lease).await?;
-    let done = write::edit(&mut tx, &origin, kind, which, &edit, reason).await;
-    let event = settled(tx, done).await?;
-    drop(lease);
-    stepped(&call, &with.memory).await;
+    let event = in_tx!(&call, &with, |tx| write::edit(&mut tx, &origin, kind, which, &edit, reason));
     Ok(json!({"edited": true, "memory_type": kind.as_str(), "id": which, "event": event}))
 }

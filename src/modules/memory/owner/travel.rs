@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::super::tools::{With, settled, stepped};
+use super::super::tools::{With, in_tx};
 use super::{PAGE, owners};
 use memory::sql::upkeep;
 use memory::write::{Vector, WriteError};
@@ -48,12 +48,7 @@ pub(super) async fn memory_import(call: ToolCall, with: With) -> Result<Value, T
         }
     }
     embed(&with, &mut rows).await;
-    let mut lease = call.lease().await?;
-    let mut tx = call.begin(&mut lease).await?;
-    let done = bring_in(&mut tx, &rows).await;
-    let done = settled(tx, done).await?;
-    drop(lease);
-    stepped(&call, &with.memory).await;
+    let done = in_tx!(&call, &with, |tx| bring_in(&mut tx, &rows));
     Ok(json!({"lines": given.len(), "outcomes": done}))
 }
 

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
-use super::{With, define};
+use super::{With, define, in_tx};
 use crate::ModuleError;
 use memory::Kind;
 use memory::sql::{Unembedded, give_vector, unembedded};

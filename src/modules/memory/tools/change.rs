@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{With, define, id, id_of, kind, memory_type, origin, permanence_of, text};
+use super::{With, define, id, id_of, in_tx, kind, memory_type, origin, permanence_of, text};
 use crate::ModuleError;
 use memory::sql::story;
 use memory::write::{self, Kind, Permanence, WriteError};

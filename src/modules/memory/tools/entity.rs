@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{With, define, id, id_of, list, origin, strings, text};
+use super::{With, define, id, id_of, in_tx, list, origin, strings, text};
 use crate::ModuleError;
 use memory::sql::entities;
 use memory::write::{WriteError, merge_entities};

@@ -15,22 +15,6 @@ macro_rules! tool {
     }};
 }
 
-/// Does `work` in the call's own transaction. The connection is given back before another one reads for the index.
-macro_rules! in_tx {
-    ($call:expr, $with:expr, |$tx:ident| $work:expr) => {{
-        let done = {
-            let mut lease = $call.lease().await?;
-            let mut $tx = $call.begin(&mut lease).await?;
-            let done = $work.await;
-            $crate::memory_calls::settled($tx, done).await
-        };
-        if done.is_ok() {
-            $crate::memory_calls::stepped($call, &$with.memory).await;
-        }
-        done?
-    }};
-}
-
 mod admin;
 mod change;
 mod entity;
@@ -49,7 +33,7 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use super::Settings;
-pub(super) use crate::memory_calls::{origin, settled, stepped, vector};
+pub(super) use crate::memory_calls::{in_tx, origin, settled, stepped, vector};
 use crate::{ModuleError, memory_calls};
 use memory::write::{Kind, Permanence};
 use memory::{Ledger, Memory};

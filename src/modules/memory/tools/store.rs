@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    With, define, importance, list, maybe_id, moment, number, origin, own_butler, permanence, permanence_of,
+    With, define, importance, in_tx, list, maybe_id, moment, number, origin, own_butler, permanence, permanence_of,
     retention_class, scope, sensitivity, session_id, strings, telling, text, vector,
 };
 use crate::ModuleError;
