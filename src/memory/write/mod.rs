@@ -61,7 +61,7 @@ impl WriteError {
         Self::refused("not_remembered", format!("Not remembered: {why}."))
     }
 
-    pub(crate) fn unknown(kind: Kind, id: Uuid) -> Self {
+    pub fn unknown(kind: Kind, id: Uuid) -> Self {
         Self::refused("not_found", format!("There is no {} {id}.", kind.as_str()))
     }
 }

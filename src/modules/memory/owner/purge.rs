@@ -50,10 +50,7 @@ async fn purge(tx: &mut dyn Rows, origin: &Origin, kind: Kind, which: Uuid) -> R
     let mut told = Vec::new();
     for id in &ids {
         let one = purge_one(tx, kind, *id, &by).await.map_err(owners)?;
-        told.push(one.ok_or_else(|| WriteError::Refused {
-            code: "not_found",
-            message: format!("There is no {} {which}.", kind.as_str()),
-        })?);
+        told.push(one.ok_or_else(|| WriteError::unknown(kind, which))?);
     }
     Ok((ids.clone(), together(told, &ids)))
 }

@@ -33,10 +33,7 @@ pub(super) async fn memory_retry(call: ToolCall, with: With) -> Result<Value, To
 async fn retry(tx: &mut dyn Rows, which: Option<Uuid>) -> Result<i64, WriteError> {
     let again = upkeep::retry(tx, which).await.map_err(owners)?;
     if let Some(id) = which.filter(|_| again == 0) {
-        return Err(WriteError::Refused {
-            code: "not_found",
-            message: format!("Consolidation has not given up {id}."),
-        });
+        return Err(WriteError::refused("not_found", format!("Consolidation has not given up {id}.")));
     }
     Ok(again)
 }
