@@ -71,10 +71,9 @@ pub struct Retrieval {
 }
 
 /// How memories are looked for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    #[default]
     Hybrid,
     Semantic,
     Keyword,
@@ -170,23 +169,16 @@ pub struct Embedding {
 }
 
 /// Where vectors come from.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Provider {
     /// The model in the binary.
-    #[default]
     Static,
     /// An OpenAI-compatible endpoint.
     Endpoint,
     /// A model such as all-MiniLM-L6-v2, run by the daemon: about 100 MB of memory, 15 ms for a text. Only in builds
     /// with the feature `local-embedding`.
     Local,
-}
-
-impl Default for Weights {
-    fn default() -> Self {
-        Self { relevance: 0.4, importance: 0.3, recency: 0.2, confidence: 0.1 }
-    }
 }
 
 impl Settings {
