@@ -11,12 +11,16 @@ use super::Rows;
 
 store::row! {
     /// What became of a page of memories that nobody confirms.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Faded {
         /// Where the next page begins; none: this was the last.
         pub last: Option<i64>,
         pub checked: i64,
+        /// So many are fading now.
         pub fading: i64,
+        /// So many expired by this look.
         pub expired: i64,
+        /// So many were fading and no longer are.
         pub back: i64,
     }
 }

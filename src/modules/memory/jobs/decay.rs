@@ -21,20 +21,8 @@ pub(super) struct Decay {
 /// What one sweep saw and did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faded {
-    pub facts: Kind,
-    pub rules: Kind,
-}
-
-/// Of one kind of memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Kind {
-    pub checked: i64,
-    /// So many are fading now.
-    pub fading: i64,
-    /// So many expired by this sweep.
-    pub expired: i64,
-    /// So many were fading and no longer are.
-    pub back: i64,
+    pub facts: upkeep::Faded,
+    pub rules: upkeep::Faded,
 }
 
 impl fmt::Display for Faded {
@@ -70,7 +58,7 @@ async fn sweep(
     schema: &str,
     tenant: &TenantId,
     kind: memory::Kind,
-    sum: &mut Kind,
+    sum: &mut upkeep::Faded,
 ) -> Result<(), StoreError> {
     let mut after = 0_i64;
     loop {
