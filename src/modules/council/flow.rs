@@ -309,18 +309,8 @@ impl Work<'_> {
 
     async fn title(&self) {
         let Some(seat) = &self.council.title else { return };
-        let Ok(title) = self
-            .ask(
-                ("title", 0),
-                seat,
-                (prompts::TITLE, self.question().ask_about()),
-                self.council.members.len() + 1,
-                None,
-            )
-            .await
-        else {
-            return;
-        };
+        let (ask, parts) = ((prompts::TITLE, self.question().ask_about()), self.council.members.len() + 1);
+        let Ok(title) = self.ask(("title", 0), seat, ask, parts, None).await else { return };
         let title = base::text::truncate(title.lines().next().unwrap_or_default().trim(), 120);
         if let Err(e) = self.record.title(&self.session.context(), &title).await {
             tracing::warn!(session = %self.session.id, error = %e, "a question's title can't be written");
