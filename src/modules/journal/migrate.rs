@@ -288,24 +288,23 @@ impl Journals {
         if self.dividing.load(Ordering::Acquire) {
             return Ok(None);
         }
-        Ok(match sql::division(&mut self.lease(tenant).await?, (self.schema(), tenant), &to_divide()).await? {
-            sql::Division::Broken => Some(
+        let division = sql::division(&mut self.lease(tenant).await?, (self.schema(), tenant), &to_divide()).await?;
+        let trouble = match division {
+            sql::Division::Broken => {
                 "A session that divided context.md was interrupted, and what it wrote is there. To take the migration back: \
                  butlerd journal migrate --rollback"
-                    .to_owned(),
-            ),
-            sql::Division::TakenBack => Some(
+            }
+            sql::Division::TakenBack => {
                 "The session that was to divide context.md came to nothing, and what it wrote was taken back. The file is whole \
                  in reference/context.md: run `butlerd journal migrate` again, or divide it by hand."
-                    .to_owned(),
-            ),
-            sql::Division::Undone => Some(
+            }
+            sql::Division::Undone => {
                 "No session divided context.md: it is whole in reference/context.md. Run `butlerd journal migrate` again, or \
                  divide it by hand."
-                    .to_owned(),
-            ),
-            sql::Division::Done => None,
-        })
+            }
+            sql::Division::Done => return Ok(None),
+        };
+        Ok(Some(trouble.to_owned()))
     }
 
     /// Takes the last migration back: what it and its session made goes, and what they replaced is there again.
