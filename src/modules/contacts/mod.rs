@@ -74,10 +74,7 @@ impl Module for ContactsModule {
         self.source.get().map_or_else(|| Ok(Vec::new()), |source| tools::tools(source, cx.butler.as_str()))
     }
     fn accounts(&self, _: &ModuleContext) -> Vec<Arc<dyn AccountTrial>> {
-        match self.source.get() {
-            Some(source) => vec![Arc::clone(source) as Arc<dyn AccountTrial>],
-            None => Vec::new(),
-        }
+        self.source.get().map(|source| source.clone() as Arc<dyn AccountTrial>).into_iter().collect()
     }
     fn tasks(&self, _: &ModuleContext) -> Vec<BackgroundTask> {
         let task = |source: &Arc<Source>| BackgroundTask { name: "sync", kind: TaskKind::Loop, work: source.clone() };

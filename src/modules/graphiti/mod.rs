@@ -91,10 +91,7 @@ impl Module for GraphitiModule {
         Ok(())
     }
     async fn tools(&self, _: &ModuleContext) -> Result<Vec<Tool>, ModuleError> {
-        match self.started.get() {
-            Some(graph) => tools::tools(graph),
-            None => Ok(Vec::new()),
-        }
+        self.started.get().map_or_else(|| Ok(Vec::new()), tools::tools)
     }
 }
 

@@ -104,10 +104,7 @@ impl Module for ProjectMemoryModule {
         Ok(())
     }
     async fn tools(&self, _: &ModuleContext) -> Result<Vec<Tool>, ModuleError> {
-        match self.started.get() {
-            Some(memory) => tools::tools(memory),
-            None => Ok(Vec::new()),
-        }
+        self.started.get().map_or_else(|| Ok(Vec::new()), tools::tools)
     }
     fn tasks(&self, cx: &ModuleContext) -> Vec<BackgroundTask> {
         let Some(memory) = self.started.get() else { return Vec::new() };
