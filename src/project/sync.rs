@@ -15,6 +15,7 @@ mod temporary;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::BorrowMut;
 use std::path::PathBuf;
 
 use serde::Serialize;
@@ -36,15 +37,10 @@ pub trait Daemon {
     fn ask(&mut self, op: &str, args: Value) -> Result<Value, ConnectionError>;
 }
 
-impl Daemon for (Connection, &ProjectPlace) {
+impl<C: BorrowMut<Connection>> Daemon for (C, &ProjectPlace) {
     fn ask(&mut self, op: &str, args: Value) -> Result<Value, ConnectionError> {
-        self.0.ask(self.1, op, args).map(|(_, result)| result)
-    }
-}
-
-impl Daemon for (&mut Connection, &ProjectPlace) {
-    fn ask(&mut self, op: &str, args: Value) -> Result<Value, ConnectionError> {
-        self.0.ask(self.1, op, args).map(|(_, result)| result)
+        let connection: &mut Connection = self.0.borrow_mut();
+        connection.ask(self.1, op, args).map(|(_, result)| result)
     }
 }
 
