@@ -83,7 +83,7 @@ pub const FORMAT: &str = "wt-memory-export";
 pub const VERSION: u64 = 1;
 
 /// A project's memories as a file.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Export {
     pub version: u64,
     pub format: String,
@@ -167,12 +167,10 @@ mod tests {
         let export = |count: usize| Export {
             version: VERSION,
             format: FORMAT.to_owned(),
-            project: "api".to_owned(),
-            exported_at: String::new(),
             count,
             records: (0..count).map(record).collect(),
             deleted: vec!["gone".to_owned()],
-            merged: Vec::new(),
+            ..Export::default()
         };
         for (bytes, most, count) in [(1, 99, 10), (700, 99, 5), (1 << 20, 99, 1), (1 << 20, 4, 3)] {
             let parts = export(10).parts_of(bytes, most);

@@ -123,14 +123,10 @@ mod tests {
     fn export(ids: &[&str], deleted: &[&str]) -> Export {
         let record = |id: &&str| Record { id: (*id).to_owned(), content: "x".repeat(100), ..Record::default() };
         Export {
-            version: 1,
-            format: crate::record::FORMAT.to_owned(),
-            project: "api".to_owned(),
-            exported_at: String::new(),
             count: ids.len(),
             records: ids.iter().map(record).collect(),
             deleted: deleted.iter().map(|id| (*id).to_owned()).collect(),
-            merged: Vec::new(),
+            ..Export::default()
         }
     }
 
