@@ -107,11 +107,8 @@ pub fn remove(top: &Path, id: &str) -> Result<(), RulesError> {
     }
     let mut wanted = loaded.value.clone();
     if let Value::Array(rules) = &mut wanted["rules"] {
-        let mut n = 0;
-        rules.retain(|_| {
-            n += 1;
-            !positions.contains(&(n - 1))
-        });
+        let mut all = 0..;
+        rules.retain(|_| all.next().is_none_or(|n| !positions.contains(&n)));
     }
     write(&loaded, text::without(&loaded.text, &positions, &wanted), &wanted)
 }
