@@ -49,12 +49,7 @@ fn label(file: &FileName) -> String {
     match file.as_str() {
         "core.md" => "Core memory".to_owned(),
         "sessions/today.md" => "Session log".to_owned(),
-        _ => {
-            let stem = file.stem().replace(['-', '_'], " ");
-            let mut letters = stem.chars();
-            let first = letters.next().map(char::to_uppercase).into_iter().flatten();
-            first.chain(letters).collect()
-        }
+        _ => base::text::capital(&file.stem().replace(['-', '_'], " ")),
     }
 }
 

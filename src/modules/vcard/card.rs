@@ -117,13 +117,7 @@ fn address(entry: &VCardEntry) -> Option<Value> {
     // A country's whole name is no code; it stands with the region, where nothing is lost.
     let named = nth(entry, 6).filter(|c| c.len() != 2);
     let province = [nth(entry, 4), named].into_iter().flatten().collect::<Vec<_>>().join(", ");
-    let label = label(entry).0.map_or_else(
-        || "Home".to_owned(),
-        |l| {
-            let mut letters = l.chars();
-            letters.next().map(|c| c.to_uppercase().chain(letters).collect()).unwrap_or_default()
-        },
-    );
+    let label = label(entry).0.map_or_else(|| "Home".to_owned(), |label| base::text::capital(&label));
     Some(json!({"label": label, "line_1": line_1, "line_2": flat, "city": nth(entry, 3),
                 "province": Some(province).filter(|p| !p.is_empty()), "postal_code": nth(entry, 5), "country": country}))
 }
