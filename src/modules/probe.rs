@@ -6,7 +6,7 @@
 mod contract;
 mod sql;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -46,7 +46,7 @@ struct Settings {
     /// One more tool, which its manifest does not name.
     undeclared: Option<String>,
     /// The file in which it says that it stopped.
-    stop_marker: Option<String>,
+    stop_marker: Option<PathBuf>,
     /// Its tool has an effect each time.
     #[schemars(extend("default" = false))]
     once: bool,
@@ -78,7 +78,7 @@ impl Factory for ProbeFactory {
             fail_in,
             tool: tool.unwrap_or_else(|| format!("{}_echo", self.name)),
             undeclared,
-            stop_marker,
+            stop_marker: contract::Marker(stop_marker),
             effect: if once { Effect::Once } else { Effect::None },
         }))
     }
@@ -89,7 +89,7 @@ struct Probe {
     fail_in: Option<Phase>,
     tool: String,
     undeclared: Option<String>,
-    stop_marker: Option<String>,
+    stop_marker: contract::Marker,
     /// What its tool is said to do.
     effect: Effect,
 }
@@ -141,11 +141,6 @@ impl Module for Probe {
         Ok(std::iter::once(&self.tool).chain(&self.undeclared).map(|n| define(n, self.effect)).collect())
     }
     async fn stop(&self) {
-        if let Some(path) = &self.stop_marker {
-            use std::io::Write;
-            let file = std::fs::OpenOptions::new().append(true).create(true).open(path);
-            // A test reads the marker; that it is missing is then the finding.
-            let _ = file.and_then(|mut f| writeln!(f, "{}", self.name));
-        }
+        self.stop_marker.say(self.name);
     }
 }

@@ -48,8 +48,7 @@ impl Factory for ContractFactory {
     fn check(&self, config: &Value) -> Vec<KeyMistake> {
         let known = ["every", "marker", "opening", "order", "route"];
         let keys = config.as_object().into_iter().flat_map(Map::keys);
-        let mistake =
-            |key: &String| KeyMistake { key: key.clone(), problem: "unknown key".to_owned(), expected: String::new() };
+        let mistake = |key: &String| KeyMistake::new(key, "unknown key", "");
         keys.filter(|key| !known.contains(&key.as_str())).map(mistake).collect()
     }
     fn build(&self, config: &Value, _: &ButlerName, _: &Path) -> Result<Box<dyn Module>, ModuleError> {
@@ -68,10 +67,10 @@ impl Factory for ContractFactory {
 
 /// A file to which each start and stop adds a line.
 #[derive(Clone)]
-struct Marker(Option<PathBuf>);
+pub(super) struct Marker(pub Option<PathBuf>);
 
 impl Marker {
-    fn say(&self, line: &str) {
+    pub fn say(&self, line: &str) {
         if let Some(path) = &self.0 {
             let file = std::fs::OpenOptions::new().append(true).create(true).open(path);
             // A test reads the file; that a line is missing is then the finding.
@@ -317,10 +316,8 @@ async fn receive(call: ToolCall, cx: ModuleContext) -> Result<Value, ToolError> 
         "payload": {"normalized_text": call.text("text")},
     });
     let Value::Object(message) = message else { return Ok(Value::Null) };
-    match cx.inbound.accept(&TenantId::owner(), message).await {
-        Ok(accepted) => Ok(json!(accepted)),
-        Err(e) => Err(ToolError::refused(e.code(), e.to_string())),
-    }
+    let accepted = cx.inbound.accept(&TenantId::owner(), message).await;
+    accepted.map(|accepted| json!(accepted)).map_err(|e| ToolError::refused(e.code(), e.to_string()))
 }
 
 /// `{"prompt", "model", "runtime", "tools", "turns"}`
@@ -339,10 +336,7 @@ async fn run_session(call: ToolCall, cx: ModuleContext) -> Result<Value, ToolErr
             ..SessionRequest::new(call.text("prompt").unwrap_or_default(), Cause::Call(&call))
         })
         .await;
-    match ended {
-        Ok(end) => Ok(json!(end)),
-        Err(e) => Err(ToolError::refused(e.code(), e.to_string())),
-    }
+    ended.map(|end| json!(end)).map_err(|e| ToolError::refused(e.code(), e.to_string()))
 }
 
 /// `{"after"}`: what concerns the butler and stands behind that place of the conversation log.
