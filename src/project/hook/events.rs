@@ -30,7 +30,8 @@ const SHORTEST_ERROR: usize = 10;
 /// Recently changed files that are named when a session starts.
 const RECENT_FILES: usize = 10;
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// The events that a hook is run for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, strum::EnumString, strum::IntoStaticStr, strum::VariantNames)]
 pub enum Event {
     SessionStart,
     UserPromptSubmit,
@@ -43,27 +44,9 @@ pub enum Event {
     PreCompact,
 }
 
+base::named!(Event, from_name);
+
 impl Event {
-    const ALL: [Self; 9] = [
-        Self::SessionStart,
-        Self::UserPromptSubmit,
-        Self::PreToolUse,
-        Self::PostToolUse,
-        Self::PostToolUseFailure,
-        Self::SubagentStart,
-        Self::SubagentStop,
-        Self::Stop,
-        Self::PreCompact,
-    ];
-
-    pub fn read(name: &str) -> Option<Self> {
-        super::EVENTS.iter().zip(Self::ALL).find(|(known, _)| **known == name).map(|(_, event)| event)
-    }
-
-    pub fn as_str(self) -> &'static str {
-        super::EVENTS[self as usize]
-    }
-
     pub fn deadline(self) -> Duration {
         if self == Self::Stop { STOP_DEADLINE } else { DEADLINE }
     }

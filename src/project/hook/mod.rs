@@ -43,17 +43,7 @@ pub use missed::{Missed, missed};
 pub use said::Said;
 
 /// The events that a hook is run for.
-pub const EVENTS: [&str; 9] = [
-    "SessionStart",
-    "UserPromptSubmit",
-    "PreToolUse",
-    "PostToolUse",
-    "PostToolUseFailure",
-    "SubagentStart",
-    "SubagentStop",
-    "Stop",
-    "PreCompact",
-];
+pub const EVENTS: &[&str] = <Event as strum::VariantNames>::VARIANTS;
 
 /// A hook that has not spoken by then says nothing.
 pub const DEADLINE: Duration = Duration::from_millis(100);
@@ -125,7 +115,7 @@ struct Surroundings<'a> {
 /// ([`STOP_DEADLINE`] for `Stop`), whatever the assistant, the daemon and the disk do, and neither fails nor panics.
 pub fn run(event: &str, input: impl FnOnce() -> String + Send + 'static, data_dir: Option<&Path>) -> Option<Said> {
     let began = Instant::now();
-    let event = Event::read(event)?;
+    let event = Event::from_name(event)?;
     let state = StateDirectory::of_environment();
     tell(event, input, data_dir, state.as_ref(), began + event.deadline() - MARGIN)
 }

@@ -38,8 +38,8 @@ fn state_in(home: &tempfile::TempDir) -> StateDirectory {
 fn a_hook_has_a_tenth_of_a_second() {
     assert_eq!(crate::hook::DEADLINE, Duration::from_millis(100));
     for name in crate::hook::EVENTS {
-        let most = if name == "Stop" { Duration::from_secs(3) } else { crate::hook::DEADLINE };
-        assert_eq!(Event::read(name).map(Event::deadline), Some(most), "{name}");
+        let most = if *name == "Stop" { Duration::from_secs(3) } else { crate::hook::DEADLINE };
+        assert_eq!(Event::from_name(name).map(Event::deadline), Some(most), "{name}");
     }
 }
 

@@ -19,11 +19,11 @@ const SESSION: &str = "5f0c3c1e-2f55-4d0b-9d7e-6a3f0b7d1c20";
 
 #[test]
 fn all_events_have_a_name() {
-    for name in crate::hook::EVENTS {
-        assert_eq!(Event::read(name).unwrap().as_str(), name);
+    for name in crate::hook::EVENTS.iter().copied() {
+        assert_eq!(Event::from_name(name).unwrap().as_str(), name);
     }
-    assert_eq!(Event::read("SessionEnd"), None);
-    assert_eq!(Event::read("stop"), None);
+    assert_eq!(Event::from_name("SessionEnd"), None);
+    assert_eq!(Event::from_name("stop"), None);
 }
 
 #[test]

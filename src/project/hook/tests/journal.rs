@@ -87,7 +87,7 @@ impl Machine {
     fn said(&self, event: &str, input: &str, within: Duration) -> Option<Said> {
         let until = Instant::now() + within;
         let input = input.to_owned();
-        tell(Event::read(event).unwrap(), move || input, Some(self.dir.path()), Some(&self.state), until)
+        tell(Event::from_name(event).unwrap(), move || input, Some(self.dir.path()), Some(&self.state), until)
     }
 
     /// What the assistant reads of it.

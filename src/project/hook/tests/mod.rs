@@ -112,7 +112,7 @@ fn hook_in(
     rules: &dyn Fn(&str) -> Result<Vec<String>, String>,
     daemon: &mut Played,
 ) -> HookRun {
-    let event = Event::read(event).unwrap();
+    let event = Event::from_name(event).unwrap();
     let input = Input::read(input).unwrap();
     let state = StateDirectory::at(&top.join("state"));
     let until = Instant::now() + Duration::from_secs(600);
