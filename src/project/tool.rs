@@ -72,6 +72,11 @@ fn tool(
     ProjectTool { name, description, properties, required, writes: false, place: Place::Daemon }
 }
 
+/// One without arguments.
+fn plain(name: &'static str, description: &'static str) -> ProjectTool {
+    tool(name, description, json!({}), &[])
+}
+
 fn writing(tool: ProjectTool) -> ProjectTool {
     ProjectTool { writes: true, ..tool }
 }
@@ -137,19 +142,14 @@ fn memory() -> Vec<ProjectTool> {
             json!({"topic": {"type": "string", "default": "", "description": "Only what is about this"}}),
             &[],
         ),
-        tool(
-            "brain",
-            "Which memories are in use: those of the last hour, of the last day, and the rest.",
-            json!({}),
-            &[],
-        ),
-        tool("memory_stats", "How many memories there are, by type, tag and importance.", json!({}), &[]),
+        plain("brain", "Which memories are in use: those of the last hour, of the last day, and the rest."),
+        plain("memory_stats", "How many memories there are, by type, tag and importance."),
     ]
 }
 
 fn upkeep() -> Vec<ProjectTool> {
     vec![
-        tool("health", "Whether memories can be read and written.", json!({}), &[]),
+        plain("health", "Whether memories can be read and written."),
         tool(
             "audit",
             "Groups of memories that say the same, without changing anything.",
@@ -168,19 +168,14 @@ fn upkeep() -> Vec<ProjectTool> {
             json!({"threshold": threshold(DEFAULT_ALIKE, "How alike they must be"), "dry_run": dry_run()}),
             &[],
         )),
-        tool(
-            "verify_index",
-            "How many memories are stored here, and how many the index of all projects holds.",
-            json!({}),
-            &[],
-        ),
+        plain("verify_index", "How many memories are stored here, and how many the index of all projects holds."),
         tool(
             "consolidation_report",
             "What was done to this project's memories: stored, forgotten, merged, taken back.",
             json!({"since": {"type": "string", "default": "", "description": "RFC 3339; a week without it"}}),
             &[],
         ),
-        tool("graph_stats", "How memories hang together: tags and merged wordings.", json!({}), &[]),
+        plain("graph_stats", "How memories hang together: tags and merged wordings."),
         tool(
             "recall_by_date",
             "Memories of a span of time, the newest first.",
@@ -193,26 +188,16 @@ fn upkeep() -> Vec<ProjectTool> {
 
 fn exchange() -> Vec<ProjectTool> {
     vec![
-        writing(developers(tool(
-            "sync",
-            "Push this machine's memories by git and take in those of others.",
-            json!({}),
-            &[],
-        ))),
-        writing(developers(tool("sync_push", "Push this machine's memories by git.", json!({}), &[]))),
+        writing(developers(plain("sync", "Push this machine's memories by git and take in those of others."))),
+        writing(developers(plain("sync_push", "Push this machine's memories by git."))),
         writing(developers(tool(
             "sync_pull",
             "Take in by git what others have pushed.",
             json!({"from_source": {"type": "string", "default": "", "description": "user/machine; all others without it"}}),
             &[],
         ))),
-        developers(tool(
-            "sync_status",
-            "When memories were pushed and pulled last, and by whom there are others.",
-            json!({}),
-            &[],
-        )),
-        tool("export_memories", "All memories of this project as one JSON object.", json!({}), &[]),
+        developers(plain("sync_status", "When memories were pushed and pulled last, and by whom there are others.")),
+        plain("export_memories", "All memories of this project as one JSON object."),
         writing(developers(tool(
             "import_memories",
             "Take in the memories of an export. What is known, or was forgotten here, is passed over.",
