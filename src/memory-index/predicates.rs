@@ -94,7 +94,7 @@ pub fn aliases(name: &str) -> &'static [&'static str] {
 }
 
 /// A tenant's own predicate.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct TenantPredicate {
     pub name: String,
     pub aliases: Vec<String>,
@@ -153,20 +153,12 @@ fn plain(c: char) -> char {
 
 /// The predicate that `name`, in its plain form, stands for; the tenant's own go before the seeds.
 pub fn resolve(name: &str, own: &[TenantPredicate]) -> Predicate {
-    let of = |k: &TenantPredicate| Predicate {
-        name: k.name.clone(),
-        edge: k.edge,
-        temporal: k.temporal,
-        many: k.many,
-        suggestion: None,
+    let predicate = |name: &str, edge, temporal, many| {
+        let name = name.to_owned();
+        Predicate { name, edge, temporal, many, suggestion: None }
     };
-    let seed = |s: &Seed| Predicate {
-        name: s.name.to_owned(),
-        edge: s.edge,
-        temporal: s.temporal,
-        many: s.many,
-        suggestion: None,
-    };
+    let of = |k: &TenantPredicate| predicate(&k.name, k.edge, k.temporal, k.many);
+    let seed = |s: &Seed| predicate(s.name, s.edge, s.temporal, s.many);
     let alias = |k: &&TenantPredicate| k.aliases.iter().any(|a| a == name);
     if let Some(known) = own.iter().find(|k| k.name == name).or_else(|| own.iter().find(alias)) {
         return of(known);
@@ -179,13 +171,7 @@ pub fn resolve(name: &str, own: &[TenantPredicate]) -> Predicate {
     let near = (name.len() >= 4)
         .then(|| names.map(|n| (distance(name, n), n)).filter(|(d, n)| *d <= 2 && n.len() >= 4).min())
         .flatten();
-    Predicate {
-        name: name.to_owned(),
-        edge: false,
-        temporal: false,
-        many: false,
-        suggestion: near.map(|(_, n)| n.to_owned()),
-    }
+    Predicate { suggestion: near.map(|(_, n)| n.to_owned()), ..predicate(name, false, false, false) }
 }
 
 /// How many letters must be changed, added or taken away; 3 stands for more than 2.
@@ -221,13 +207,7 @@ mod tests {
         assert_eq!(resolve("lifes_in", &[]).suggestion.as_deref(), Some("lives_in"));
         assert_eq!(resolve("shoe_size", &[]).suggestion, None);
         assert!(resolve("likes", &[]).many);
-        let own = [TenantPredicate {
-            name: "likes".into(),
-            aliases: vec!["digs".into()],
-            edge: false,
-            temporal: false,
-            many: false,
-        }];
+        let own = [TenantPredicate { name: "likes".into(), aliases: vec!["digs".into()], ..Default::default() }];
         assert!(!resolve("digs", &own).many);
     }
 
