@@ -85,7 +85,7 @@ impl Reading<'_> {
             council.filter(|council| !council.is_empty()).ok_or(ImportError::NoCouncil)?.iter().enumerate()
         {
             let path = format!("models.council[{at}]");
-            let name = format!("name = {}\n", quoted(&Value::String(format!("member-{}", at + 1))));
+            let name = format!("name = \"member-{}\"\n", at + 1);
             let model = self.model(&path, member).ok_or(ImportError::NoModel(at + 1))?;
             toml += &format!("\n[[modules.council.members]]\n{name}{model}");
         }
@@ -138,7 +138,7 @@ impl Reading<'_> {
         for (path, key) in keys {
             match self.get(path) {
                 Some(value @ (Value::Bool(_) | Value::Number(_) | Value::String(_))) => {
-                    lines += &format!("{key} = {}\n", quoted(&value));
+                    lines += &format!("{key} = {value}\n");
                 }
                 Some(_) => self.leave_out(path, "its value is none that can be taken"),
                 None => {}
@@ -147,15 +147,15 @@ impl Reading<'_> {
         if lines.is_empty() { lines } else { format!("\n[modules.council.{name}]\n{lines}") }
     }
 
-    /// The lines of a model: which, and at which server.
+    /// The lines of a model: which, and at which server. Texts and numbers are in TOML what they are in JSON.
     fn model(&mut self, path: &str, value: &Value) -> Option<String> {
         let fields = value.as_object()?;
         let id =
             fields.get("id").or_else(|| fields.get("model")).and_then(Value::as_str).filter(|id| !id.is_empty())?;
-        let mut lines = format!("model = {}\n", quoted(&Value::String(id.to_owned())));
+        let mut lines = format!("model = {}\n", Value::from(id));
         let endpoint = self.endpoint(fields);
         if let Some(endpoint) = &endpoint {
-            lines += &format!("endpoint = {}\n", quoted(&Value::String(endpoint.clone())));
+            lines += &format!("endpoint = {}\n", Value::from(endpoint.as_str()));
         }
         if let Some(key) = self.field(fields, "api_key").filter(|key| !key.is_empty()) {
             let from =
@@ -233,11 +233,6 @@ impl Reading<'_> {
             }
         }
     }
-}
-
-/// A value as TOML writes it.
-fn quoted(value: &Value) -> String {
-    value.to_string()
 }
 
 #[cfg(test)]
