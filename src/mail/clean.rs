@@ -9,10 +9,14 @@ pub(crate) fn seen(text: &str) -> (String, usize) {
     let lines = lines.replace('\u{ad}', "");
     let lines = lines.strip_prefix('\u{feff}').unwrap_or(&lines);
     // The number of each hidden character stands there now, and nothing else looks like such a number.
-    let numbered = visible::readable(lines);
+    unnumbered(&visible::readable(lines))
+}
+
+/// A text without the numbers that stand for its hidden characters, and how many those are.
+pub(crate) fn unnumbered(numbered: &str) -> (String, usize) {
     let mut out = String::with_capacity(numbered.len());
     let mut hidden = 0;
-    let mut rest = numbered.as_str();
+    let mut rest = numbered;
     while let Some(at) = rest.find("⟨U+") {
         out.push_str(&rest[..at]);
         let number = &rest[at + "⟨U+".len()..];
@@ -30,13 +34,7 @@ pub(crate) fn seen(text: &str) -> (String, usize) {
 /// On one line, blanks as one space, at most `most` characters.
 pub(crate) fn line(text: &str, most: usize) -> String {
     let (text, _) = seen(text);
-    let mut out = String::new();
-    for word in text.split_whitespace() {
-        if !out.is_empty() {
-            out.push(' ');
-        }
-        out.push_str(word);
-    }
+    let out = text.split_whitespace().collect::<Vec<_>>().join(" ");
     cut_chars(&out, most).trim_end().to_owned()
 }
 
@@ -47,11 +45,7 @@ pub(crate) fn cut_chars(text: &str, most: usize) -> &str {
 
 /// At most the first `most` bytes, whole characters.
 pub(crate) fn cut(text: &str, most: usize) -> &str {
-    let mut end = most.min(text.len());
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    &text[..end]
+    &text[..text.floor_char_boundary(most)]
 }
 
 #[cfg(test)]

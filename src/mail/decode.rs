@@ -95,13 +95,11 @@ pub(crate) fn text(bytes: &[u8], charset: Option<&str>) -> String {
             false => decoder(bytes),
         };
     }
+    let lossy = || String::from_utf8_lossy(bytes).into_owned();
     match std::str::from_utf8(bytes) {
         Ok(text) => text.to_owned(),
-        Err(_) if charset.starts_with("utf") => String::from_utf8_lossy(bytes).into_owned(),
-        Err(_) => match charset_decoder(b"windows-1252") {
-            Some(decoder) => decoder(bytes),
-            None => String::from_utf8_lossy(bytes).into_owned(),
-        },
+        Err(_) if charset.starts_with("utf") => lossy(),
+        Err(_) => charset_decoder(b"windows-1252").map_or_else(lossy, |decoder| decoder(bytes)),
     }
 }
 

@@ -3,6 +3,7 @@
 use base::text::visible::readable;
 
 use super::tree::count;
+use crate::clean::unnumbered;
 
 /// Quotes in quotes that are marked.
 const DEEPEST: usize = 12;
@@ -87,19 +88,9 @@ impl Page {
         }
         // What shows nothing is written as its number, which is taken out again here.
         let spaced = text.replace(['\r', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}', '\u{a0}'], " ");
-        let numbered = readable(&spaced);
-        let mut rest = numbered.as_str();
-        while let Some((before, behind)) = rest.split_once("⟨U+") {
-            before.chars().for_each(|c| self.character(c, keeps_space));
-            let Some((number, behind)) = behind.split_once('⟩') else { break };
-            if number == "27E8" {
-                self.character('⟨', keeps_space);
-            } else {
-                self.hidden += 1;
-            }
-            rest = behind;
-        }
-        rest.chars().for_each(|c| self.character(c, keeps_space));
+        let (shown, hidden) = unnumbered(&readable(&spaced));
+        self.hidden += hidden;
+        shown.chars().for_each(|c| self.character(c, keeps_space));
     }
 
     /// Counts what is not seen.
