@@ -9,7 +9,7 @@ use super::css::{Token, tokens};
 use super::select::{Key, Work};
 use super::sheet::{Declaration, Sheet, declarations};
 use super::style::{Display, Said};
-use super::tree::Tree;
+use super::tree::{Tree, is_one_of};
 use super::values::{FAINTEST, SMALLEST};
 
 /// Steps that matching and reading of styles may take for one document. What comes behind them is not shown.
@@ -378,10 +378,6 @@ fn is_in_document(tree: &Tree, mut node: usize) -> bool {
         }
     }
     true
-}
-
-fn is_one_of(name: &str, names: &str) -> bool {
-    !name.is_empty() && names.split(' ').any(|one| one == name)
 }
 
 fn is_never_shown(tree: &Tree, node: usize) -> bool {

@@ -12,7 +12,7 @@ use html5ever::tokenizer::{Tag, TagKind, Token, TokenSink, TokenSinkResult, Toke
 use html5ever::tree_builder::{TreeBuilder, TreeBuilderOpts};
 use html5ever::{LocalName, TokenizerResult, local_name, ns};
 
-use super::tree::{GONE, Handle, MOST_ATTRIBUTES, Sink, Tree, count};
+use super::tree::{GONE, Handle, MOST_ATTRIBUTES, Sink, Tree, count, is_one_of};
 
 /// Elements that are open at a time; browsers nest no deeper either. What stands deeper is cut.
 const DEEPEST: usize = 512;
@@ -114,47 +114,15 @@ impl Tracer for Open {
 
 /// Whether an element changes how what stands in it is read.
 fn reads_otherwise(name: &str) -> bool {
-    matches!(
+    is_one_of(
         name,
-        "script"
-            | "style"
-            | "title"
-            | "textarea"
-            | "xmp"
-            | "iframe"
-            | "noembed"
-            | "noframes"
-            | "plaintext"
-            | "noscript"
-            | "svg"
-            | "math"
-            | "select"
-            | "template"
-            | "head"
-            | "body"
-            | "html"
-            | "frameset"
+        "script style title textarea xmp iframe noembed noframes plaintext noscript svg math select template head body \
+         html frameset",
     )
 }
 
 fn is_void(name: &str) -> bool {
-    matches!(
-        name,
-        "area"
-            | "base"
-            | "br"
-            | "col"
-            | "embed"
-            | "hr"
-            | "img"
-            | "input"
-            | "link"
-            | "meta"
-            | "param"
-            | "source"
-            | "track"
-            | "wbr"
-    )
+    is_one_of(name, "area base br col embed hr img input link meta param source track wbr")
 }
 
 impl Gate {

@@ -3,6 +3,7 @@
 use super::color::{Background, Color, background, color};
 use super::css::{Measure, Token, commas, function, length, split, words};
 use super::sheet::Declaration;
+use super::tree::is_one_of;
 use super::values::{
     FAINTEST, FAR, FAR_RIGHT, SMALLEST, THIN, clips_all, empty_rect, filters_away, font_size, is_far, is_part,
     take_color, transform, unit,
@@ -10,6 +11,9 @@ use super::values::{
 
 const SIZES: [&str; 8] =
     ["width", "height", "max-width", "max-height", "inline-size", "block-size", "max-inline-size", "max-block-size"];
+/// Ways to show an element as a block.
+const BLOCKS: &str = "block inline-block flex inline-flex grid inline-grid list-item flow-root revert -webkit-box \
+    -webkit-inline-box -webkit-flex -webkit-inline-flex -moz-box table-caption flow";
 /// A window, in pixels.
 const WINDOW: f64 = 1000.0;
 
@@ -144,22 +148,7 @@ impl Said {
         self.display = match first.as_str() {
             "none" => Display::None,
             "inline" | "contents" | "initial" | "unset" | "ruby" | "math" => Display::Inline,
-            "block"
-            | "inline-block"
-            | "flex"
-            | "inline-flex"
-            | "grid"
-            | "inline-grid"
-            | "list-item"
-            | "flow-root"
-            | "revert"
-            | "-webkit-box"
-            | "-webkit-inline-box"
-            | "-webkit-flex"
-            | "-webkit-inline-flex"
-            | "-moz-box"
-            | "table-caption"
-            | "flow" => Display::Block,
+            name if is_one_of(name, BLOCKS) => Display::Block,
             "table" | "inline-table" | "table-cell" | "table-row" | "table-row-group" | "table-header-group"
             | "table-footer-group" => Display::Cell,
             // Columns show no text.

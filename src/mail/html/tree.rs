@@ -153,6 +153,11 @@ pub fn count(text: &str) -> usize {
     text.chars().filter(|c| !c.is_whitespace()).count()
 }
 
+/// Whether a name stands among these.
+pub fn is_one_of(name: &str, names: &str) -> bool {
+    !name.is_empty() && names.split(' ').any(|one| one == name)
+}
+
 /// Whether a comment is one of Outlook's conditions, or the end of one.
 fn is_condition(comment: &str) -> bool {
     let comment = comment.trim_start();
