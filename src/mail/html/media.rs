@@ -36,6 +36,10 @@ fn not(verdict: Verdict) -> Verdict {
     }
 }
 
+fn is(so: bool) -> Verdict {
+    if so { Yes } else { No }
+}
+
 fn query(tokens: &[Token]) -> Verdict {
     let (negated, tokens) = match tokens {
         [first, rest @ ..] if first.is_word("not") => (true, trim(rest)),
@@ -45,13 +49,7 @@ fn query(tokens: &[Token]) -> Verdict {
     let mut verdict = Yes;
     for part in split(tokens, |token| token.is_word("and")) {
         let holds = match part {
-            [Token::Word(medium)] => {
-                if ["screen", "all"].iter().any(|m| medium.eq_ignore_ascii_case(m)) {
-                    Yes
-                } else {
-                    No
-                }
-            }
+            [Token::Word(medium)] => is(["screen", "all"].iter().any(|m| medium.eq_ignore_ascii_case(m))),
             [Token::Sign('('), inside @ .., Token::Sign(')')] => feature(trim(inside)),
             _ => Unknown,
         };
@@ -85,7 +83,6 @@ fn feature(tokens: &[Token]) -> Verdict {
         _ => String::new(),
     };
     let number = length(value, Measure { em: 16.0, whole: f64::NAN });
-    let is = |word_there: bool| if word_there { Yes } else { No };
     match (name.as_str(), number) {
         ("min-width", Some(n)) => of(|width| width >= n, WIDTHS),
         ("max-width", Some(n)) => of(|width| width <= n, WIDTHS),
