@@ -146,14 +146,11 @@ impl Inbound {
         };
         let signature = header("header", &self.header);
         let window = SignedDuration::try_from(self.replay_window.0).unwrap_or(SignedDuration::from_mins(5));
-        let time = self.timestamp_header.as_deref().map(|given| header("timestamp_header", given));
-        let time = time.map(|header| Some(SignedTime { header: header?, window }));
-        match (signature, time) {
-            (Some(header), None) => Ok(ProofForm::Signature { header, prefix: self.prefix.clone(), time: None }),
-            (Some(header), Some(Some(time))) => {
-                Ok(ProofForm::Signature { header, prefix: self.prefix.clone(), time: Some(time) })
-            }
-            _ => Err(wrong),
+        let time = self.timestamp_header.as_deref().and_then(|given| header("timestamp_header", given));
+        let time = time.map(|header| SignedTime { header, window });
+        match signature.filter(|_| wrong.is_empty()) {
+            Some(header) => Ok(ProofForm::Signature { header, prefix: self.prefix.clone(), time }),
+            None => Err(wrong),
         }
     }
 
