@@ -133,34 +133,9 @@ pub trait Source: Send + Sync {
     fn taken(&self, _: &Incoming, _: &Accepted) {}
 }
 
-#[async_trait]
-impl<S: Source> Source for Arc<S> {
-    fn kind(&self) -> &'static str {
-        (**self).kind()
-    }
-    fn channel(&self) -> &'static str {
-        (**self).channel()
-    }
-    fn endpoint(&self) -> String {
-        (**self).endpoint()
-    }
-    async fn open(&self) -> Result<(), SourceError> {
-        (**self).open().await
-    }
-    async fn fetch(&self, cursor: Option<&Value>) -> Result<Batch, SourceError> {
-        (**self).fetch(cursor).await
-    }
-    fn capabilities(&self) -> Option<Value> {
-        (**self).capabilities()
-    }
-    fn taken(&self, message: &Incoming, accepted: &Accepted) {
-        (**self).taken(message, accepted);
-    }
-}
-
 /// A connector: the background task that serves one account of a channel.
 pub struct Connector<S> {
-    source: S,
+    source: Arc<S>,
     cx: ModuleContext,
     account: Account,
     counted: Mutex<Counted>,
@@ -200,7 +175,7 @@ enum Handed {
 
 impl<S: Source> Connector<S> {
     /// Serves the source's account for the household's owner.
-    pub fn new(cx: &ModuleContext, source: S) -> Self {
+    pub fn new(cx: &ModuleContext, source: Arc<S>) -> Self {
         let account = cx.inbound.account(&TenantId::owner(), source.kind(), &source.endpoint());
         Self { source, cx: cx.clone(), account, counted: Mutex::default(), noted: AtomicBool::new(false) }
     }

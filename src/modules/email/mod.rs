@@ -117,7 +117,7 @@ impl Module for EmailModule {
         if accounts.is_empty() {
             return Vec::new();
         }
-        let serve = |account: MailAccount| Connector::new(cx, MailSource::new(account, cx));
+        let serve = |account: MailAccount| Connector::new(cx, Arc::new(MailSource::new(account, cx)));
         let all = Mailboxes(accounts.into_iter().map(serve).collect());
         vec![BackgroundTask { name: "connector", kind: TaskKind::Loop, work: Arc::new(all) }]
     }
