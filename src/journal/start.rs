@@ -60,7 +60,7 @@ pub fn assemble(material: &Material, measure: Measure) -> Start {
 }
 
 /// A text as every session is told it, whoever tells: lines without what a terminal would obey.
-fn plain(text: &str) -> String {
+pub fn plain(text: &str) -> String {
     let line = |line: &str| line.chars().filter(|c| *c == '\t' || !c.is_control()).collect::<String>();
     text.lines().map(line).collect::<Vec<_>>().join("\n")
 }

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 
 use ::journal::pack::{Measure, Packed, Part, joined, pack};
+use ::journal::start::plain;
 use base::Trust;
 use sessions::Trigger;
 use tools::Gate;
@@ -99,7 +100,7 @@ pub fn open(memory: Option<(String, usize)>, seen: Trust, told: Vec<(String, Lin
         // It is short, and what is always told is told whole.
         if let Some(first) = &lines.first {
             left = left.saturating_sub(estimate(first));
-            opened.add(plain_lines(first.trim()), lines.seen);
+            opened.add(plain(first.trim()), lines.seen);
         }
     }
     let had_memory = memory.is_some();
@@ -120,7 +121,7 @@ pub fn open(memory: Option<(String, usize)>, seen: Trust, told: Vec<(String, Lin
         if cut {
             tracing::warn!(module, tokens, "a session's start has no room for all of this module's lines");
         }
-        opened.add(plain_lines(shown(own).trim()), lines.seen);
+        opened.add(plain(shown(own).trim()), lines.seen);
     }
     opened
 }
@@ -146,12 +147,6 @@ impl Opened {
 /// Tokens that a text takes at most, for texts of which no model was asked.
 pub fn estimate(text: &str) -> usize {
     Measure::Tokens.of(text)
-}
-
-/// A text of a module as lines without control characters but tabs. How long they are, the budget bounds.
-fn plain_lines(text: &str) -> String {
-    let clean = |line: &str| line.chars().filter(|c| *c == '\t' || !c.is_control()).collect::<String>();
-    text.lines().map(clean).collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]
