@@ -148,108 +148,92 @@ fn error_of(error: &str) -> String {
     format!("{first} {last}")
 }
 
-pub fn perform(
-    event: Event,
-    input: &Input,
-    work: Work,
-    around: &Surroundings<'_>,
-    daemon: &mut dyn Daemon,
-    reports: &Sender<Report>,
-) -> Result<(), HookError> {
-    match work {
-        Work::Nothing => Ok(()),
-        Work::Forget => forget(input, daemon),
-        Work::Start { forget: anew } => {
-            if anew {
-                forget(input, daemon)?;
+/// A hook at work: what it was run for, whom it asks, and where what it says goes.
+pub(super) struct Hook<'a> {
+    pub event: Event,
+    pub input: &'a Input,
+    pub around: &'a Surroundings<'a>,
+    pub daemon: &'a mut dyn Daemon,
+    pub reports: &'a Sender<Report>,
+}
+
+impl Hook<'_> {
+    pub fn perform(mut self, work: Work) -> Result<(), HookError> {
+        match work {
+            Work::Nothing => Ok(()),
+            Work::Forget => self.forget(),
+            Work::Start { forget } => {
+                if forget {
+                    self.forget()?;
+                }
+                self.start()
             }
-            start(event, input, around, daemon, reports)
-        }
-        Work::Inject(what) => tell(event, input, &what, around, daemon, reports),
-        Work::Store => stop::store(input, around, daemon),
-    }
-}
-
-/// Has a text printed, and which memories stand in it.
-fn say(text: Option<String>, told: Injection, reports: &Sender<Report>) {
-    if let Some(text) = text {
-        // Nobody listens after the deadline.
-        let _ = reports.send(Report::Text(ProjectPart { text, told }));
-    }
-}
-
-/// A session without an id has no ledger that could be cleared.
-fn forget(input: &Input, daemon: &mut dyn Daemon) -> Result<(), HookError> {
-    if let Some(session) = input.session() {
-        daemon.ask("forget_session", json!({"session": session}))?;
-    }
-    Ok(())
-}
-
-fn ask(
-    event: Event,
-    input: &Input,
-    queries: Value,
-    budget: u64,
-    daemon: &mut dyn Daemon,
-) -> Result<(Vec<block::Line>, Injection), HookError> {
-    let session = input.session().unwrap_or_else(super::input::process_session);
-    let answer = daemon.ask(
-        "inject",
-        json!({"event": event.as_str(), "session": session, "queries": queries, "floor": FLOOR,
-               "budget_tokens": budget}),
-    )?;
-    Ok((block::lines(&answer), Injection { session, memories: block::injected(&answer) }))
-}
-
-fn start(
-    event: Event,
-    input: &Input,
-    around: &Surroundings<'_>,
-    daemon: &mut dyn Daemon,
-    reports: &Sender<Report>,
-) -> Result<(), HookError> {
-    let mut context = vec![around.name.to_owned()];
-    context.extend(recent::names(around.top, RECENT_FILES, around.until));
-    let queries = json!([
-        {"text": "", "limit": 5, "tags": [CHEAT_SHEET]},
-        {"text": context.join(" "), "limit": 5},
-    ]);
-    let (lines, told) = ask(event, input, queries, BUDGET_AT_START, daemon)?;
-    let (sheet, context): (Vec<_>, Vec<_>) = lines.into_iter().partition(|line| line.has_tag(CHEAT_SHEET));
-    let blocks = [block::memory(block::CHEAT_SHEET, &sheet), block::memory(block::PROJECT_CONTEXT, &context)];
-    say(block::together(blocks), told, reports);
-    Ok(())
-}
-
-fn tell(
-    event: Event,
-    input: &Input,
-    what: &Inject,
-    around: &Surroundings<'_>,
-    daemon: &mut dyn Daemon,
-    reports: &Sender<Report>,
-) -> Result<(), HookError> {
-    let mut rules = Vec::new();
-    if what.rules {
-        match (around.rules)(input.text("prompt")) {
-            Ok(fitting) => rules = fitting,
-            // Memories are worth having without them.
-            Err(why) => {
-                let _ = reports.send(Report::Missed(why));
-            }
+            Work::Inject(what) => self.tell(&what),
+            Work::Store => stop::store(self.input, self.around, self.daemon),
         }
     }
-    let rules = block::rules(&rules);
-    // What must be said is said whatever becomes of the question; more is said in its place.
-    say(rules.clone(), Injection::default(), reports);
-    let (lines, told) = ask(event, input, json!([{"text": what.text, "limit": what.limit}]), BUDGET, daemon)?;
-    say(block::together([rules, block::memory(what.heading, &lines)]), told, reports);
-    // Afterwards: else the commit would be what is found for its own command. What was said is printed in any case.
-    if let Some(message) = &what.commit {
-        daemon
-            .ask("remember", json!({"type": "Context", "content": message, "tags": ["auto", commit::TAG]}))
-            .or_else(stop::judged)?;
+
+    /// Has a text printed, and which memories stand in it.
+    fn say(&self, text: Option<String>, told: Injection) {
+        if let Some(text) = text {
+            // Nobody listens after the deadline.
+            let _ = self.reports.send(Report::Text(ProjectPart { text, told }));
+        }
     }
-    Ok(())
+
+    /// A session without an id has no ledger that could be cleared.
+    fn forget(&mut self) -> Result<(), HookError> {
+        if let Some(session) = self.input.session() {
+            self.daemon.ask("forget_session", json!({"session": session}))?;
+        }
+        Ok(())
+    }
+
+    fn ask(&mut self, queries: Value, budget: u64) -> Result<(Vec<block::Line>, Injection), HookError> {
+        let session = self.input.session().unwrap_or_else(super::input::process_session);
+        let answer = self.daemon.ask(
+            "inject",
+            json!({"event": self.event.as_str(), "session": session, "queries": queries, "floor": FLOOR,
+                   "budget_tokens": budget}),
+        )?;
+        Ok((block::lines(&answer), Injection { session, memories: block::injected(&answer) }))
+    }
+
+    fn start(&mut self) -> Result<(), HookError> {
+        let mut context = vec![self.around.name.to_owned()];
+        context.extend(recent::names(self.around.top, RECENT_FILES, self.around.until));
+        let queries = json!([
+            {"text": "", "limit": 5, "tags": [CHEAT_SHEET]},
+            {"text": context.join(" "), "limit": 5},
+        ]);
+        let (lines, told) = self.ask(queries, BUDGET_AT_START)?;
+        let (sheet, context): (Vec<_>, Vec<_>) = lines.into_iter().partition(|line| line.has_tag(CHEAT_SHEET));
+        let blocks = [block::memory(block::CHEAT_SHEET, &sheet), block::memory(block::PROJECT_CONTEXT, &context)];
+        self.say(block::together(blocks), told);
+        Ok(())
+    }
+
+    fn tell(&mut self, what: &Inject) -> Result<(), HookError> {
+        let mut rules = Vec::new();
+        if what.rules {
+            match (self.around.rules)(self.input.text("prompt")) {
+                Ok(fitting) => rules = fitting,
+                // Memories are worth having without them.
+                Err(why) => {
+                    let _ = self.reports.send(Report::Missed(why));
+                }
+            }
+        }
+        let rules = block::rules(&rules);
+        // What must be said is said whatever becomes of the question; more is said in its place.
+        self.say(rules.clone(), Injection::default());
+        let (lines, told) = self.ask(json!([{"text": what.text, "limit": what.limit}]), BUDGET)?;
+        self.say(block::together([rules, block::memory(what.heading, &lines)]), told);
+        // Afterwards: else the commit would be what is found for its own command. What was said is printed in any case.
+        if let Some(message) = &what.commit {
+            let memory = json!({"type": "Context", "content": message, "tags": ["auto", commit::TAG]});
+            self.daemon.ask("remember", memory).or_else(stop::judged)?;
+        }
+        Ok(())
+    }
 }

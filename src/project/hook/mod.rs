@@ -31,7 +31,7 @@ use serde_json::Value;
 use crate::connection::{Connection, ConnectionError};
 use crate::place::{PlaceError, ProjectPlace};
 use crate::rules;
-use events::{Event, Work};
+use events::{Event, Hook, Work};
 use injection::ProjectPart;
 use input::Input;
 use state::StateDirectory;
@@ -180,14 +180,8 @@ fn project_memory(
             Ok(rules::matching(&rules, prompt).into_iter().map(|rule| rule.content.clone()).collect())
         };
         let around = Surroundings { top: &top, name: &name, rules: &rules, until, state: state.as_ref() };
-        events::perform(
-            event,
-            &input,
-            work,
-            &around,
-            &mut Asker { connection: None, data_dir, question, place },
-            reports,
-        )
+        let mut daemon = Asker { connection: None, data_dir, question, place };
+        Hook { event, input: &input, around: &around, daemon: &mut daemon, reports }.perform(work)
     })
 }
 

@@ -54,7 +54,9 @@ fn a_late_daemon_is_not_waited_for() {
         let until = Instant::now() + Duration::from_secs(60);
         let around = Surroundings { top: Path::new("/"), name: "api", rules: &no_rules, until, state: None };
         let event = Event::UserPromptSubmit;
-        perform(event, &input, work(event, &input), &around, &mut Late(ended), reports)
+        let mut daemon = Late(ended);
+        let hook = Hook { event, input: &input, around: &around, daemon: &mut daemon, reports };
+        hook.perform(work(event, &input))
     });
     // A busy machine may be slow, but this one would be slow for ever.
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());

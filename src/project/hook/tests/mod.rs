@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::events::{Event, perform, work};
+use super::events::{Event, Hook, work};
 use super::injection::{Injection, ProjectPart};
 use super::input::Input;
 use super::state::StateDirectory;
@@ -118,7 +118,8 @@ fn hook_in(
     let until = Instant::now() + Duration::from_secs(600);
     let around = Surroundings { top, name: "api", rules, until, state: Some(&state) };
     let (sender, reports) = channel();
-    let outcome = perform(event, &input, work(event, &input), &around, daemon, &sender);
+    let hook = Hook { event, input: &input, around: &around, daemon, reports: &sender };
+    let outcome = hook.perform(work(event, &input));
     drop(sender);
     let (mut line, mut told, mut missed) = (None, Injection::default(), Vec::new());
     for report in reports {
