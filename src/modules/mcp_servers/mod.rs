@@ -29,7 +29,8 @@ use super::background::{Background, BackgroundTask, TaskError, TaskKind};
 use super::contract::{Credential, Factory, Manifest, Module, ModuleContext, ModuleError};
 use base::ButlerName;
 use config::{KeyMistake, McpServer};
-use server::{Server, ServerParts};
+use server::Server;
+use start::ServerParts;
 use tools::http::HeaderTemplate;
 use tools::{Tool, UndoTemplate};
 

@@ -10,32 +10,19 @@ use tokio_util::sync::CancellationToken;
 
 use super::link::{Link, Open};
 use super::pins::{Change, Listing};
-use super::start::{Children, explained, start};
+use super::start::{ServerParts, explained, start};
 use super::tool::Lacking;
 use super::{sql, tool, undo};
-use crate::live::Live;
 use base::text::visible::visible_line;
-use base::{Audience, ButlerName, Label, Priority, Secret, TenantId, Trust, text};
-use config::{McpServer, ResultTrust};
+use base::{Audience, Label, Priority, TenantId, Trust, text};
+use config::ResultTrust;
 use mcp::ClientError;
-use outbox::{Outbox, OwnerNote};
-use store::{Store, StoreError};
+use outbox::OwnerNote;
+use store::StoreError;
 use tools::{Effect, Tool, ToolCall, ToolError, handler};
 
 /// A model is shown no more of a result than this, in bytes.
 const MOST_SHOWN: usize = 48 << 10;
-
-/// What a server is made of.
-pub(super) struct ServerParts {
-    pub name: String,
-    pub config: McpServer,
-    pub butler: ButlerName,
-    pub secrets: Arc<BTreeMap<String, Secret<String>>>,
-    pub children: Children,
-    pub store: Store,
-    pub outbox: Outbox,
-    pub live: Live,
-}
 
 pub(super) struct Server {
     pub parts: ServerParts,
@@ -266,8 +253,7 @@ impl Server {
 
     async fn open(self: &Arc<Self>, link: &mut Link) -> Result<Arc<Open>, String> {
         link.open = None;
-        let made = start(&self.parts.name, &self.parts.config, &self.parts.secrets, &self.parts.children).await;
-        let opened = match made {
+        let opened = match start(&self.parts).await {
             Ok(made) => {
                 let (shown, open) = (Listing::of(made.0.tools()), Open::new(made));
                 // Until its tools are known to be those that were agreed to, none is called.

@@ -2,15 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
-use base::{Secret, SessionId, text};
+use base::{ButlerName, Secret, SessionId, text};
 use config::{McpServer, SandboxMode, SpawnerConfig};
 use mcp::{ClientError, RemoteConnection, RemoteServer, SERVER_OUTPUT};
+use outbox::Outbox;
 use process::{ChildSpec, ProcessSupervisor, Sandbox, Stdin, program};
 use sessions::workspace::{Workspace, Workspaces};
 use sessions::{CHILD_PATH, child_limits};
+use store::Store;
 use tools::http::HeaderTemplate;
+
+use crate::live::Live;
 
 /// How a module starts programs: as sessions start theirs. Cheap to clone.
 #[derive(Clone)]
@@ -22,24 +27,32 @@ pub struct Children {
     pub data_dir: PathBuf,
 }
 
+/// What a server is made of.
+pub(super) struct ServerParts {
+    pub name: String,
+    pub config: McpServer,
+    pub butler: ButlerName,
+    pub secrets: Arc<BTreeMap<String, Secret<String>>>,
+    pub children: Children,
+    pub store: Store,
+    pub outbox: Outbox,
+    pub live: Live,
+}
+
 /// What was made for a connection: the connection, and the directory of its program.
 pub(super) type Made = (RemoteConnection, Option<Workspace>);
 
 /// Starts the program or connects to the address, and lists its tools. `Err`: why not, in a sentence without its full
 /// stop.
-pub(super) async fn start(
-    name: &str,
-    config: &McpServer,
-    secrets: &BTreeMap<String, Secret<String>>,
-    children: &Children,
-) -> Result<Made, String> {
-    let Some(url) = &config.url else { return run(name, config, secrets, children).await };
+pub(super) async fn start(parts: &ServerParts) -> Result<Made, String> {
+    let ServerParts { name, config, secrets, .. } = parts;
+    let Some(url) = &config.url else { return run(parts).await };
     let header = |(key, value): (&String, &String)| {
         let value = HeaderTemplate(value).fill(secrets);
         Ok((key.clone(), value.map_err(|e| e.to_string())?))
     };
     let server = RemoteServer {
-        name: name.to_owned(),
+        name: name.clone(),
         url: url.clone(),
         token: None,
         headers: config.headers.iter().map(header).collect::<Result<_, String>>()?,
@@ -60,17 +73,13 @@ pub(super) fn explained(e: &ClientError, config: &McpServer) -> String {
     }
 }
 
-async fn run(
-    name: &str,
-    config: &McpServer,
-    secrets: &BTreeMap<String, Secret<String>>,
-    children: &Children,
-) -> Result<Made, String> {
+async fn run(parts: &ServerParts) -> Result<Made, String> {
+    let ServerParts { name, config, children, .. } = parts;
     let id = SessionId::new();
     let mut workspace = children.workspaces.create(id, &[]).map_err(|e| e.to_string())?;
     let started = async {
         workspace.fill(&[]).map_err(|e| e.to_string())?;
-        let spec = spec(id, config, secrets, children, &workspace)?;
+        let spec = spec(id, parts, &workspace)?;
         let child = children.processes.spawn(spec).await.map_err(|e| text::with_source(&e))?;
         RemoteConnection::over(name, config.timeout.0, child).await.map_err(|e| e.to_string())
     };
@@ -90,13 +99,8 @@ pub(super) fn remove(workspace: Workspace) {
     }
 }
 
-fn spec(
-    id: SessionId,
-    config: &McpServer,
-    secrets: &BTreeMap<String, Secret<String>>,
-    children: &Children,
-    workspace: &Workspace,
-) -> Result<ChildSpec, String> {
+fn spec(id: SessionId, parts: &ServerParts, workspace: &Workspace) -> Result<ChildSpec, String> {
+    let ServerParts { config, secrets, children, .. } = parts;
     let (wanted, args) = config.command.split_first().ok_or("it has no command")?;
     let program = program::find(wanted).ok_or_else(|| format!("there is no program `{wanted}` that can be run"))?;
     let paths = &workspace.paths;
