@@ -216,48 +216,39 @@ impl Work<'_> {
     /// Asks a model and puts on record what it did, unless an earlier try has it.
     pub fn ask<'s>(
         &'s self,
-        step: (&'static str, u32),
+        (stage, round): (&'static str, u32),
         seat: &'s Seat,
-        ask: (&'static str, Ask),
+        (told, ask): (&'static str, Ask),
         parts: usize,
         judged: Option<&'s [Labelled]>,
     ) -> BoxFuture<'s, Result<String, AskError>> {
-        Box::pin(self.asked(step, seat, ask, parts, judged))
-    }
-
-    async fn asked(
-        &self,
-        (stage, round): (&'static str, u32),
-        seat: &Seat,
-        (told, ask): (&'static str, Ask),
-        parts: usize,
-        judged: Option<&[Labelled]>,
-    ) -> Result<String, AskError> {
-        let done = |step: &&sql::Done| step.stage == stage && step.round == round && step.member == seat.name;
-        let done = self.begun.steps.iter().filter(done).find_map(|step| step.said.clone());
-        if let Some(said) = done {
-            return Ok(said);
-        }
-        let said = self.hear(stage, seat, (told, ask), parts).await?;
-        let order = match (&said, judged) {
-            (Ok(said), Some(labels)) => ranking::read(&said.text, labels),
-            _ => Vec::new(),
-        };
-        let step = NewStep::of((stage, round), seat, &said);
-        let (words, judged) = (step.said, judged.map(|labels| (labels, &*order)));
-        let step = NewStep { judged, ..step };
-        let speaker = match stage {
-            "answer" => Some(Speaker::Member(&seat.model)),
-            "chairman" => Some(Speaker::Chairman(&seat.model)),
-            "direct" => Some(Speaker::Direct(&seat.model)),
-            _ => None,
-        };
-        let episode = words.ok().zip(speaker).and_then(|(said, by)| self.council.episode(self.session, by, said));
-        let told = episode.as_ref().map(|episode| (episode, self.conversation.as_str()));
-        self.record.step(&self.session.context(), &step, told).await.map_err(AskError::Store)?;
-        self.council.wake.notify_one();
-        self.tell(&step);
-        said.map(|said| said.text).map_err(AskError::LeftOut)
+        Box::pin(async move {
+            let done = |step: &&sql::Done| step.stage == stage && step.round == round && step.member == seat.name;
+            let done = self.begun.steps.iter().filter(done).find_map(|step| step.said.clone());
+            if let Some(said) = done {
+                return Ok(said);
+            }
+            let said = self.hear(stage, seat, (told, ask), parts).await?;
+            let order = match (&said, judged) {
+                (Ok(said), Some(labels)) => ranking::read(&said.text, labels),
+                _ => Vec::new(),
+            };
+            let step = NewStep::of((stage, round), seat, &said);
+            let (words, judged) = (step.said, judged.map(|labels| (labels, &*order)));
+            let step = NewStep { judged, ..step };
+            let speaker = match stage {
+                "answer" => Some(Speaker::Member(&seat.model)),
+                "chairman" => Some(Speaker::Chairman(&seat.model)),
+                "direct" => Some(Speaker::Direct(&seat.model)),
+                _ => None,
+            };
+            let episode = words.ok().zip(speaker).and_then(|(said, by)| self.council.episode(self.session, by, said));
+            let told = episode.as_ref().map(|episode| (episode, self.conversation.as_str()));
+            self.record.step(&self.session.context(), &step, told).await.map_err(AskError::Store)?;
+            self.council.wake.notify_one();
+            self.tell(&step);
+            said.map(|said| said.text).map_err(AskError::LeftOut)
+        })
     }
 
     /// Asks a model, within what is left for the question. What it says is for the caller to put on record.
