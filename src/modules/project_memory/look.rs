@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use memory::sql::Rows;
 use memory::sql::experiences::{self, Experience, Which};
 use memory::write::WriteError;
@@ -182,10 +182,8 @@ pub(super) async fn status(request: &ProjectRequest<'_>, rows: &mut dyn Rows) ->
 
 /// What was done to the project's memories of late.
 pub(super) async fn report(request: &ProjectRequest<'_>, rows: &mut dyn Rows) -> Result<Value, WriteError> {
-    let since: Timestamp = match request.args.moment("since")? {
-        Some(since) => since,
-        None => request.house.clock.now() - SignedDuration::from_hours(7 * 24),
-    };
+    let a_week_ago = || request.house.clock.now() - SignedDuration::from_hours(7 * 24);
+    let since = request.args.moment("since")?.unwrap_or_else(a_week_ago);
     let events = experiences::events_since(rows, &request.project.scope, since).await?;
     let events: serde_json::Map<String, Value> = events.into_iter().map(|(name, count)| (name, json!(count))).collect();
     let runs = experiences::runs(rows, &request.project.scope, 10).await?;

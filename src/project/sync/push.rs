@@ -37,10 +37,7 @@ pub fn push(exchange: &Exchange, daemon: &mut dyn Daemon, force: bool) -> Result
             outgoing = Outgoing::ask(exchange, daemon)?;
         }
         let tip = repository.fetch()?;
-        let there = match &tip {
-            Some(tip) => repository.read(tip, &exchange.file())?,
-            None => None,
-        };
+        let there = tip.as_ref().map(|tip| repository.read(tip, &exchange.file())).transpose()?.flatten();
         if there.is_none() && outgoing.is_empty() && !force {
             report.tell(NOTHING);
             outgoing.tell(&mut report);

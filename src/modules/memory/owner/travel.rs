@@ -37,10 +37,8 @@ fn bad(at: usize, why: &str) -> WriteError {
 }
 
 pub(super) async fn memory_import(call: ToolCall, with: With) -> Result<Value, ToolError> {
-    let given: Vec<&str> = match call.args.get("lines").and_then(Value::as_array) {
-        Some(lines) => lines.iter().filter_map(Value::as_str).collect(),
-        None => Vec::new(),
-    };
+    let given = call.args.get("lines").and_then(Value::as_array);
+    let given: Vec<&str> = given.into_iter().flatten().filter_map(Value::as_str).collect();
     let mut rows = Vec::with_capacity(given.len());
     for (at, line) in given.iter().enumerate() {
         if let Some(row) = read(line).map_err(|why| ToolError::from(bad(at, &why)))? {
