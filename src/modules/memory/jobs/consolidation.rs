@@ -255,23 +255,12 @@ fn parts(episodes: Vec<Episode>) -> Vec<Vec<Episode>> {
 
 #[cfg(test)]
 mod tests {
-    use jiff::Timestamp;
-
     use super::*;
     use base::TenantId;
 
     fn episode(tenant: &str, trust: Trust, tried: bool, bytes: usize) -> Episode {
-        Episode {
-            id: Uuid::now_v7(),
-            tenant: TenantId::new(tenant).expect("a name"),
-            trust,
-            tried,
-            session: None,
-            speaker: None,
-            content: "x".repeat(bytes),
-            occurred_at: Timestamp::UNIX_EPOCH,
-            scope: "global".to_owned(),
-        }
+        let tenant = TenantId::new(tenant).expect("a name");
+        Episode { tenant, trust, tried, ..super::super::prompt::tests::episode(&"x".repeat(bytes)) }
     }
 
     #[test]

@@ -163,12 +163,12 @@ pub(super) fn fenced(instruction: &str, what: &str, lines: impl Iterator<Item = 
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use jiff::Timestamp;
 
     use super::*;
 
-    fn episode(content: &str) -> Episode {
+    pub fn episode(content: &str) -> Episode {
         Episode {
             id: Uuid::now_v7(),
             tenant: TenantId::owner(),
