@@ -106,24 +106,19 @@ impl OperatorTokens {
         let channels: Vec<&String> = new.ends.channels.iter().collect();
         let endpoints: Vec<&String> = new.ends.endpoints.iter().collect();
         let mut lease = self.db.shared(&new.tenant).await?;
-        lease
-            .execute(
-                sql::ADD_TOKEN,
-                &[
-                    &id,
-                    &sha256.as_slice(),
-                    &new.label,
-                    &new.butler.as_ref().map(ButlerName::as_str),
-                    &scopes,
-                    &new.expires_at,
-                    &channels,
-                    &endpoints,
-                    &new.browser,
-                    &new.made_by,
-                ],
-            )
-            .await
-            .map_err(StoreError::query("storing a token"))?;
+        let params: store::Params<'_> = &[
+            &id,
+            &sha256.as_slice(),
+            &new.label,
+            &new.butler.as_ref().map(ButlerName::as_str),
+            &scopes,
+            &new.expires_at,
+            &channels,
+            &endpoints,
+            &new.browser,
+            &new.made_by,
+        ];
+        lease.execute(sql::ADD_TOKEN, params).await.map_err(StoreError::query("storing a token"))?;
         if new.browser {
             let others = i64::try_from(MOST_BROWSERS - 1).unwrap_or(i64::MAX);
             let rows = lease.query(sql::REVOKE_OLDEST_BROWSERS, &[&new.made_by, &id, &others]).await;

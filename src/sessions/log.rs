@@ -18,7 +18,7 @@ use base::redact::household;
 use base::{RequestContext, SessionId};
 use llm_api::Usage;
 use process::Identity;
-use store::{Database, Store, StoreError};
+use store::{AsRows, Database, Params, Store, StoreError};
 use tools::sql::calls;
 use tools::{Reason, ShownTool};
 
@@ -155,55 +155,41 @@ impl SessionLog {
     ) -> Result<(), StoreError> {
         let ctx: &RequestContext = &trigger.request;
         let context = serde_json::json!({"request": ctx, "context": trigger.context});
-        let mut lease = self.store.lease(ctx).await?;
-        lease
-            .execute(
-                sql::OPEN,
-                &[
-                    &id.0,
-                    &ctx.request_id.0,
-                    &ctx.lineage.parent_session_id.map(|s| s.0),
-                    &trigger.source,
-                    &context,
-                    &ctx.trust.as_str(),
-                    &base::text::clean(&trigger.prompt),
-                    &runtime,
-                    &model,
-                    &ctx.trace_context.trace_id(),
-                    &self.store.clock().now(),
-                    &retry_of.map(|s| s.0),
-                    &trigger.options.route,
-                    &trigger.options.run,
-                    &self.node,
-                    &remember,
-                ],
-            )
-            .await
-            .map_err(StoreError::query("writing a session's row"))?;
-        Ok(())
+        let params: Params<'_> = &[
+            &id.0,
+            &ctx.request_id.0,
+            &ctx.lineage.parent_session_id.map(|s| s.0),
+            &trigger.source,
+            &context,
+            &ctx.trust.as_str(),
+            &base::text::clean(&trigger.prompt),
+            &runtime,
+            &model,
+            &ctx.trace_context.trace_id(),
+            &self.store.clock().now(),
+            &retry_of.map(|s| s.0),
+            &trigger.options.route,
+            &trigger.options.run,
+            &self.node,
+            &remember,
+        ];
+        self.write(ctx, sql::OPEN, params, "writing a session's row").await
     }
 
     /// Puts into the row of a running session what it has used so far.
     pub async fn spent(&self, ctx: &RequestContext, id: SessionId, bill: &Bill) -> Result<(), StoreError> {
         let row = Tokens::of(bill);
-        let mut lease = self.store.lease(ctx).await?;
-        lease
-            .execute(
-                sql::SPENT,
-                &[
-                    &id.0,
-                    &row.input,
-                    &row.output,
-                    &row.cache_read,
-                    &row.cache_write,
-                    &row.turns,
-                    &bill.cost_usd,
-                    &bill.by_model,
-                ],
-            )
-            .await
-            .map_err(StoreError::query("putting into a session's row what it has used"))?;
-        Ok(())
+        let params: Params<'_> = &[
+            &id.0,
+            &row.input,
+            &row.output,
+            &row.cache_read,
+            &row.cache_write,
+            &row.turns,
+            &bill.cost_usd,
+            &bill.by_model,
+        ];
+        self.write(ctx, sql::SPENT, params, "putting into a session's row what it has used").await
     }
 
     /// The session gets its slot: from now on it runs. What memory tells it counts as shown to it. `tool_tokens`: what the
@@ -218,64 +204,58 @@ impl SessionLog {
     ) -> Result<(), StoreError> {
         let SystemPrompt { before, notes, after, memory } = system_prompt;
         let label = ctx.label().join(&told.label());
-        let mut lease = self.store.lease(ctx).await?;
-        lease
-            .execute(
-                sql::RUNNING,
-                &[
-                    &id.0,
-                    &self.store.clock().now(),
-                    memory,
-                    &told.row,
-                    &label.trust.as_str(),
-                    &label.audience.names(),
-                    &[before, after].map(String::as_str).as_slice(),
-                    self.store.seal().expose(),
-                    notes,
-                    &i32::try_from(tool_tokens).unwrap_or(i32::MAX),
-                ],
-            )
-            .await
-            .map_err(StoreError::query("marking a session as running"))?;
-        Ok(())
+        let (seal, around) = (self.store.seal(), [before, after].map(String::as_str));
+        let params: Params<'_> = &[
+            &id.0,
+            &self.store.clock().now(),
+            memory,
+            &told.row,
+            &label.trust.as_str(),
+            &label.audience.names(),
+            &around.as_slice(),
+            seal.expose(),
+            notes,
+            &i32::try_from(tool_tokens).unwrap_or(i32::MAX),
+        ];
+        self.write(ctx, sql::RUNNING, params, "marking a session as running").await
     }
 
     /// Writes the label of what a session was shown by now.
     pub async fn note_label(&self, ctx: &RequestContext, id: SessionId, label: &base::Label) -> Result<(), StoreError> {
-        let mut lease = self.store.lease(ctx).await?;
-        lease
-            .execute(sql::STATEMENTS.note_taint, &[&id.0, &label.trust.as_str(), &label.audience.names()])
-            .await
-            .map(drop)
-            .map_err(StoreError::query("writing what a session was shown"))
+        let params: Params<'_> = &[&id.0, &label.trust.as_str(), &label.audience.names()];
+        self.write(ctx, sql::STATEMENTS.note_taint, params, "writing what a session was shown").await
     }
 
     /// Remembers the child, so that the next start finds it should this one die.
     pub async fn child(&self, ctx: &RequestContext, id: SessionId, child: &Identity) -> Result<(), StoreError> {
         let started = i64::try_from(child.started).unwrap_or(i64::MAX);
-        let mut lease = self.store.lease(ctx).await?;
-        lease
-            .execute(sql::CHILD, &[&id.0, &child.pid, &started, &child.boot_id])
-            .await
-            .map_err(StoreError::query("remembering a session's process"))?;
-        Ok(())
+        let params: Params<'_> = &[&id.0, &child.pid, &started, &child.boot_id];
+        self.write(ctx, sql::CHILD, params, "remembering a session's process").await
+    }
+
+    /// Changes a session's row in the name of its request. `step`: what is done, for the error.
+    async fn write(
+        &self,
+        ctx: &RequestContext,
+        sql: &str,
+        params: Params<'_>,
+        step: &'static str,
+    ) -> Result<(), StoreError> {
+        let written = self.store.lease(ctx).await?.execute(sql, params).await;
+        written.map(drop).map_err(StoreError::query(step))
     }
 
     /// Which tools the last session of this request's conversation was told of, where those were chosen.
     pub async fn shown_before(&self, ctx: &RequestContext) -> Result<Option<Shown>, StoreError> {
         let mut lease = self.store.lease(ctx).await?;
-        let asked = lease
-            .read(
-                sql::SHOWN_BEFORE,
-                &[
-                    &ctx.source_channel,
-                    &ctx.source_endpoint_identity,
-                    &ctx.source_sender_identity,
-                    &ctx.source_thread_identity,
-                    &LOOKED_THROUGH,
-                ],
-            )
-            .await;
+        let params: Params<'_> = &[
+            &ctx.source_channel,
+            &ctx.source_endpoint_identity,
+            &ctx.source_sender_identity,
+            &ctx.source_thread_identity,
+            &LOOKED_THROUGH,
+        ];
+        let asked = lease.read(sql::SHOWN_BEFORE, params).await;
         let rows = asked.map_err(StoreError::query("reading which tools a conversation had"))?;
         // One of another version may be of another shape.
         let shown =
@@ -299,29 +279,24 @@ impl SessionLog {
         end: &Ending,
     ) -> Result<Option<ClosedRow>, StoreError> {
         let mut lease = self.store.lease(ctx).await?;
-        let row = lease
-            .query_opt(
-                &CLOSE,
-                &[
-                    &id.0,
-                    &end.state.as_str(),
-                    &end.result.as_deref().map(base::text::clean),
-                    &end.error_class,
-                    &end.error.as_deref().map(base::text::clean),
-                    &end.turns,
-                    &end.input_tokens,
-                    &end.output_tokens,
-                    &end.cached_input_tokens,
-                    &end.cache_creation_tokens,
-                    &end.cost_usd,
-                    &end.exit_status,
-                    &self.store.clock().now(),
-                    &end.usage_by_model,
-                ],
-            )
-            .await
-            .map_err(StoreError::query("closing a session's row"))?;
-        Ok(row.as_ref().map(ClosedRow::from))
+        let params: Params<'_> = &[
+            &id.0,
+            &end.state.as_str(),
+            &end.result.as_deref().map(base::text::clean),
+            &end.error_class,
+            &end.error.as_deref().map(base::text::clean),
+            &end.turns,
+            &end.input_tokens,
+            &end.output_tokens,
+            &end.cached_input_tokens,
+            &end.cache_creation_tokens,
+            &end.cost_usd,
+            &end.exit_status,
+            &self.store.clock().now(),
+            &end.usage_by_model,
+        ];
+        let closed = lease.query_opt(&CLOSE, params).await;
+        closed.first_typed().map_err(StoreError::query("closing a session's row"))
     }
 
     /// Closes what daemons that are not there any more left open, and with `own` what the last run of this one did, of

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use crate::sql::{self, SealedRow};
 use base::redact::household;
 use base::{Secret, TenantId};
-use store::{Database, StoreError, derive};
+use store::{AsRows, Database, StoreError, derive};
 
 /// Why a secret can't be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -96,9 +96,9 @@ impl Credentials {
         let failed = || StoreError::query("changing a secret");
         let mut lease = self.inner.db.shared(tenant).await?;
         let mut tx = lease.begin().await.map_err(failed())?;
-        let row = tx.query_opt(sql::LOCK_SECRET, &[&tenant.as_str(), &name]).await.map_err(failed())?;
-        let Some(row) = row else { return Ok(None) };
-        let stored = self.open(tenant, name, SealedRow::from(&row))?;
+        let sealed = tx.query_opt(sql::LOCK_SECRET, &[&tenant.as_str(), &name]).await.first_typed();
+        let Some(sealed) = sealed.map_err(failed())? else { return Ok(None) };
+        let stored = self.open(tenant, name, sealed)?;
         let (made, new) = match make(stored).await {
             Ok(made) => made,
             Err(e) => return Ok(Some(Err(e))),
@@ -189,13 +189,10 @@ impl Credentials {
 
     async fn stored(&self, tenant: &TenantId, name: &str) -> Result<Option<Secret<String>>, CredentialError> {
         let mut lease = self.inner.db.shared(tenant).await?;
-        let row = lease
-            .query_opt(sql::GET_SECRET, &[&tenant.as_str(), &name])
-            .await
-            .map_err(StoreError::query("reading a secret"))?;
+        let sealed = lease.query_opt(sql::GET_SECRET, &[&tenant.as_str(), &name]).await.first_typed();
         drop(lease);
-        let Some(row) = row else { return Ok(None) };
-        let value = self.open(tenant, name, SealedRow::from(&row))?;
+        let Some(sealed) = sealed.map_err(StoreError::query("reading a secret"))? else { return Ok(None) };
+        let value = self.open(tenant, name, sealed)?;
         household().hide(&value);
         Ok(Some(value))
     }
@@ -203,9 +200,8 @@ impl Credentials {
     /// Names and times of the stored secrets.
     pub async fn list(&self, tenant: &TenantId) -> Result<Vec<SecretInfo>, CredentialError> {
         let mut lease = self.inner.db.shared(tenant).await?;
-        let rows =
-            lease.query(sql::LIST_SECRETS, &[&tenant.as_str()]).await.map_err(StoreError::query("listing secrets"))?;
-        Ok(rows.iter().map(SecretInfo::from).collect())
+        let listed = lease.query(sql::LIST_SECRETS, &[&tenant.as_str()]).await.typed();
+        Ok(listed.map_err(StoreError::query("listing secrets"))?)
     }
 
     /// Removes a secret; says whether it was there.

@@ -72,7 +72,7 @@ pub(crate) async fn park(
         row.sources,
         &row.proposal,
     ];
-    Ok(tx.query_opt(&sql, params).await.map_err(failed())?.as_ref().map(Action::from))
+    tx.query_opt(&sql, params).await.first_typed().map_err(failed())
 }
 
 /// The last call of a session with these arguments.
@@ -80,8 +80,7 @@ pub(crate) async fn latest_like(tx: &mut Tx<'_>, session: Uuid, hash: &str) -> R
     let sql = format!(
         "SELECT {COLUMNS} FROM shared.pending_actions WHERE session_id = $1 AND args_sha256 = $2 ORDER BY seq DESC LIMIT 1"
     );
-    let row = tx.query_opt(&sql, &[&session, &hash]).await.map_err(failed())?;
-    Ok(row.as_ref().map(Action::from))
+    tx.query_opt(&sql, &[&session, &hash]).await.first_typed().map_err(failed())
 }
 
 /// The same call of another try at the same work. `earlier_tries`: a query of the ids of those sessions, where `$1` is
@@ -98,8 +97,7 @@ pub(crate) async fn asked_before(
            AND session_id IN ({earlier_tries})
          ORDER BY seq DESC LIMIT 1"
     );
-    let row = tx.query_opt(&sql, &[&session, &hash, &tenant.as_str(), &butler]).await.map_err(failed())?;
-    Ok(row.as_ref().map(Action::from))
+    tx.query_opt(&sql, &[&session, &hash, &tenant.as_str(), &butler]).await.first_typed().map_err(failed())
 }
 
 store::row! {
@@ -190,6 +188,5 @@ pub(crate) async fn to_suggest_from(
 ) -> Result<Option<SuggestedRow>, StoreError> {
     let sql = "SELECT butler, tool_name, risk_tier, tool_args, args_shown FROM shared.pending_actions
                WHERE id = $1 AND tenant_id = $2";
-    let row = lease.query_opt(sql, &[&id, &tenant.as_str()]).await.map_err(failed())?;
-    Ok(row.as_ref().map(SuggestedRow::from))
+    lease.query_opt(sql, &[&id, &tenant.as_str()]).await.first_typed().map_err(failed())
 }

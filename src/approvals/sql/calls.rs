@@ -81,8 +81,7 @@ pub(crate) async fn next_ended(tx: &mut Tx<'_>, butler: &str) -> Result<Option<E
                FROM shared.pending_actions
                WHERE butler = $1 AND handed_back_at IS NULL AND status IN ('rejected', 'expired', 'executed', 'abandoned')
                ORDER BY seq LIMIT 1 FOR UPDATE SKIP LOCKED";
-    let row = tx.query_opt(sql, &[&butler]).await.map_err(failed())?;
-    Ok(row.as_ref().map(EndedRow::from))
+    tx.query_opt(sql, &[&butler]).await.first_typed().map_err(failed())
 }
 
 /// Whether the owner waits in the conversation that a call came out of. `owner_waits` says so of `a.session_id`.

@@ -43,8 +43,7 @@ pub(crate) async fn decide(tx: &mut Tx<'_>, id: Uuid, decision: &Decision<'_>) -
          WHERE id = $1 RETURNING {COLUMNS}"
     );
     let Decision { to, actor, reason, at } = decision;
-    let row = tx.query_opt(&sql, &[&id, &to.as_str(), actor, at, reason]).await.map_err(failed())?;
-    Ok(row.as_ref().map(Action::from))
+    tx.query_opt(&sql, &[&id, &to.as_str(), actor, at, reason]).await.first_typed().map_err(failed())
 }
 
 /// Notes that pages of a call, as it looks now, were shown to somebody who may decide on it.

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use uuid::Uuid;
 
+use store::AsRows;
 use tools::{ToolCall, ToolError};
 
 /// Notes what the call says, as its effect. Returns the entry's id.
@@ -11,25 +12,20 @@ pub async fn add(call: &ToolCall, contact: Option<Uuid>) -> Result<Option<Uuid>,
     let sql = "INSERT INTO extraction_log (id, request_id, session_id, butler, extraction_type, tool_name, tool_args,
                    target_contact_id, confidence, source_message_preview, source_channel)
                VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) RETURNING id";
-    let rows = call
-        .effect(
-            sql,
-            &[
-                &Uuid::now_v7(),
-                &call.context().request_id.0,
-                &call.session().map(|s| s.0),
-                &call.text("butler"),
-                &call.text("extraction_type"),
-                &call.text("tool_name"),
-                &call.args.get("tool_args"),
-                &contact,
-                &call.text("confidence"),
-                &call.text("source_message_preview"),
-                &call.text("source_channel"),
-            ],
-        )
-        .await?;
-    Ok(rows.first().map(|row| row.get("id")))
+    let params: store::Params<'_> = &[
+        &Uuid::now_v7(),
+        &call.context().request_id.0,
+        &call.session().map(|s| s.0),
+        &call.text("butler"),
+        &call.text("extraction_type"),
+        &call.text("tool_name"),
+        &call.args.get("tool_args"),
+        &contact,
+        &call.text("confidence"),
+        &call.text("source_message_preview"),
+        &call.text("source_channel"),
+    ];
+    call.effect(sql, params).await.cell("id")
 }
 
 /// The newest entries as objects: of a person, a type, since a moment, where these are named.

@@ -96,8 +96,7 @@ pub(crate) async fn last_told(tx: &mut Tx<'_>, tenant: &TenantId) -> Result<Opti
     tx.execute(sql, &[&tenant.as_str()]).await.map_err(failed())?;
     let sql = "SELECT created_at, channel <> 'chat' AND state IN ('failed', 'dead', 'unknown', 'waiting') AS unreached FROM shared.outbox
              WHERE tenant_id = $1 AND kind = 'notice' ORDER BY seq DESC LIMIT 1";
-    let row = tx.query_opt(sql, &[&tenant.as_str()]).await.map_err(failed())?;
-    Ok(row.as_ref().map(LastTold::from))
+    tx.query_opt(sql, &[&tenant.as_str()]).await.first_typed().map_err(failed())
 }
 
 store::row! {

@@ -5,7 +5,7 @@ use tokio_postgres::error::SqlState;
 use uuid::Uuid;
 
 use super::task::{TaskRow, WHAT_IT_IS, insert_into};
-use store::StoreError;
+use store::{AsRows, StoreError};
 use tools::{EffectTx, ToolCall, ToolError};
 
 /// Makes a schedule. `None`: there is one of its name.
@@ -21,8 +21,7 @@ pub(crate) async fn insert(call: &ToolCall, task: &TaskRow) -> Result<Option<Tas
 
 /// A schedule, which nobody else changes meanwhile.
 pub(crate) async fn locked(tx: &mut EffectTx<'_, '_>, id: Uuid) -> Result<Option<TaskRow>, ToolError> {
-    let row = tx.query_opt("SELECT * FROM scheduled_tasks WHERE id = $1 FOR UPDATE", &[&id]).await?;
-    Ok(row.as_ref().map(TaskRow::from))
+    tx.query_opt("SELECT * FROM scheduled_tasks WHERE id = $1 FOR UPDATE", &[&id]).await.first_typed()
 }
 
 pub(crate) async fn name_is_taken(tx: &mut EffectTx<'_, '_>, name: &str) -> Result<bool, ToolError> {
@@ -43,8 +42,7 @@ pub(crate) async fn switch(tx: &mut EffectTx<'_, '_>, id: Uuid, next: Next) -> R
     let sql = "UPDATE scheduled_tasks SET updated_at = shared.clock(), enabled = enabled OR $2,
                       next_run_at = CASE WHEN $2 THEN $3 ELSE next_run_at END
                WHERE id = $1 RETURNING *";
-    let row = tx.query_opt(sql, &[&id, &next.is_some(), &next.flatten()]).await?;
-    Ok(row.as_ref().map(TaskRow::from))
+    tx.query_opt(sql, &[&id, &next.is_some(), &next.flatten()]).await.first_typed()
 }
 
 /// Makes it what `task` says.
@@ -59,14 +57,12 @@ pub(crate) async fn change(
                 ({WHAT_IT_IS}) = (SELECT {WHAT_IT_IS} FROM jsonb_populate_record(NULL::scheduled_tasks, $4))
          WHERE id = $1 RETURNING *"
     );
-    let row = tx.query_opt(&sql, &[&task.id, &next.is_some(), &next.flatten(), &task.json()]).await?;
-    Ok(row.as_ref().map(TaskRow::from))
+    tx.query_opt(&sql, &[&task.id, &next.is_some(), &next.flatten(), &task.json()]).await.first_typed()
 }
 
 /// Where a schedule comes from, if there is one of this id.
 pub(crate) async fn source_of(call: &ToolCall, id: Uuid) -> Result<Option<String>, ToolError> {
-    let rows = call.query("SELECT source FROM scheduled_tasks WHERE id = $1", &[&id]).await?;
-    Ok(rows.first().map(|row| row.get("source")))
+    call.query("SELECT source FROM scheduled_tasks WHERE id = $1", &[&id]).await.cell("source")
 }
 
 /// Deletes a schedule that a tool has made, and its runs.

@@ -156,8 +156,7 @@ pub(crate) const IDS: &str = "SELECT id FROM scheduled_tasks WHERE tenant_id = $
 /// What starts the sessions of a schedule, as their rows have it.
 pub(crate) async fn source_of_sessions(lease: &mut Lease, task: Uuid) -> Result<Option<String>, StoreError> {
     let sql = "SELECT 'schedule:' || name AS source FROM scheduled_tasks WHERE id = $1";
-    let rows = lease.read(sql, &[&task]).await.map_err(failed())?;
-    Ok(rows.first().map(|row| row.get("source")))
+    lease.read(sql, &[&task]).await.cell("source").map_err(failed())
 }
 
 store::row! {
