@@ -159,13 +159,6 @@ impl Moment {
     }
 }
 
-impl<'de> Deserialize<'de> for Moment {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(d)?;
-        Moment::parse(&text).ok_or_else(|| de::Error::custom(format!("`{text}` is not a moment")))
-    }
-}
-
 /// A time zone that has a name in the IANA database, so that PostgreSQL understands it too.
 #[derive(Clone, PartialEq, Eq, JsonSchema)]
 #[schemars(with = "String", extend("format" = "time-zone"))]
@@ -206,13 +199,6 @@ impl fmt::Debug for Zone {
     }
 }
 
-impl<'de> Deserialize<'de> for Zone {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        let name = String::deserialize(d)?;
-        Zone::named(&name).ok_or_else(|| de::Error::custom(format!("`{name}` is not an IANA time zone")))
-    }
-}
-
 /// How long rows are kept: so many days of 24 hours, or for ever.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, JsonSchema)]
 #[schemars(with = "String", extend("format" = "retention"))]
@@ -239,13 +225,6 @@ impl Retention {
             }
             Self::Forever => None,
         }
-    }
-}
-
-impl<'de> Deserialize<'de> for Retention {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(d)?;
-        Retention::parse(&text).ok_or_else(|| de::Error::custom(format!("`{text}` is not a number of days")))
     }
 }
 
@@ -278,11 +257,23 @@ fn hour_and_minute(text: &str) -> Option<Time> {
     Time::new(digits(hour)?, digits(minute)?, 0, 0).ok()
 }
 
-impl<'de> Deserialize<'de> for QuietHours {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(d)?;
-        QuietHours::parse(&text).ok_or_else(|| de::Error::custom(format!("`{text}` is not a span of hours")))
-    }
+/// Reads them of the text that stands in a file.
+macro_rules! read_of_text {
+    ($($name:ident::$parse:ident, $form:literal;)*) => {$(
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+                let text = String::deserialize(d)?;
+                $name::$parse(&text).ok_or_else(|| de::Error::custom(format!("`{text}` is not {}", $form)))
+            }
+        }
+    )*};
+}
+
+read_of_text! {
+    Moment::parse, "a moment";
+    Zone::named, "an IANA time zone";
+    Retention::parse, "a number of days";
+    QuietHours::parse, "a span of hours";
 }
 
 #[cfg(test)]

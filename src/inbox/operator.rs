@@ -37,11 +37,7 @@ pub enum Stop {
     Abort,
 }
 
-impl Stop {
-    pub(super) fn as_str(self) -> &'static str {
-        self.into()
-    }
-}
+base::named!(Stop);
 
 /// What was done with the message.
 #[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]

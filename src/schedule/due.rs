@@ -52,11 +52,7 @@ pub enum Cause {
     Rest,
 }
 
-impl Cause {
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
-}
+base::named!(Cause);
 
 /// What becomes of one time, or of many.
 #[derive(Debug, Clone, PartialEq, Eq)]

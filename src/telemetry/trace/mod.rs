@@ -44,26 +44,17 @@ pub enum Attribute {
     Yes(bool),
 }
 
-impl From<&str> for Attribute {
-    fn from(text: &str) -> Self {
-        Attribute::Text(text.to_owned())
-    }
+macro_rules! attributes {
+    ($($from:ty => $kind:ident,)*) => {$(
+        impl From<$from> for Attribute {
+            fn from(value: $from) -> Self {
+                Attribute::$kind(value.into())
+            }
+        }
+    )*};
 }
-impl From<String> for Attribute {
-    fn from(text: String) -> Self {
-        Attribute::Text(text)
-    }
-}
-impl From<i64> for Attribute {
-    fn from(number: i64) -> Self {
-        Attribute::Number(number)
-    }
-}
-impl From<bool> for Attribute {
-    fn from(yes: bool) -> Self {
-        Attribute::Yes(yes)
-    }
-}
+
+attributes! { &str => Text, String => Text, i64 => Number, bool => Yes, }
 
 /// What the exporter gets of a span that has ended.
 #[derive(Debug)]
