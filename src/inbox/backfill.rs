@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::connectors::names;
-use super::define::{define, operators};
+use super::define::operators;
 use super::sql::backfill::{self as sql, Connector, JobRow, NewJob, Progress};
 use super::sql::connectors;
 use tools::{Effect, Meta, Tool, ToolCall, ToolError, handler};
@@ -87,8 +87,8 @@ pub(super) fn tools() -> Vec<Tool> {
             Change { to: "cancelled", from: &["pending", "active", "paused", "cost_capped"] },
         ),
     ] {
-        let def = define(name, description, json!({"job_id": id}), &["job_id"], operators(Effect::Idempotent));
-        tools.push(Tool::new(&def, handler(move |call| set(call, change))));
+        let (job, run) = (json!({"job_id": id}), handler(move |call| set(call, change)));
+        tools.push(Tool::built_in(name, description, job, &["job_id"], operators(Effect::Idempotent), run));
     }
     tools
 }

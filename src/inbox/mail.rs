@@ -4,7 +4,6 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::define::define;
 use super::handle::Inbox;
 use super::sql::mail::{self as sql, Note};
 use base::MAX_LINEAGE_DEPTH;
@@ -26,16 +25,16 @@ pub(super) fn tools(inbox: &Inbox) -> Vec<Tool> {
         "subject": text(500, "What it is about"),
         "priority": {"type": "integer", "minimum": 0, "maximum": 3, "description": "0 is the most urgent; a hint to the butler"},
         "metadata": {"type": "object", "description": "What else belongs to it"}});
-    let definition = define(
+    let inbox = inbox.clone();
+    vec![Tool::built_in(
         "post_mail",
         "Leave a note for a butler, who deals with it in a session of its own. Nobody waits for an answer; a message that \
          came in from a person is routed instead, and a question asked with ask_butler.",
         properties,
         &["target_butler", "sender", "sender_channel", "body"],
         Meta::write(Effect::Idempotent),
-    );
-    let inbox = inbox.clone();
-    vec![Tool::new(&definition, handler(move |call| post(call, inbox.clone())))]
+        handler(move |call| post(call, inbox.clone())),
+    )]
 }
 
 async fn post(call: ToolCall, inbox: Inbox) -> Result<Value, ToolError> {

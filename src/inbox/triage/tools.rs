@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::dry_run::dry_run;
 use super::given::{no_such_rule, rule_of};
 use super::rules::Kind;
-use crate::define::{define, operators};
+use crate::define::operators;
 use crate::handle::Inbox;
 use crate::sql::rules::{self as sql, RuleRow};
 use base::TenantId;
@@ -24,50 +24,50 @@ pub fn tools(inbox: &Inbox) -> Vec<Tool> {
     tried["rule_id"] = id.clone();
     tried["last"] = json!({"type": "integer", "minimum": 1, "maximum": 1000, "default": 100,
                            "description": "How many of the newest messages to look at"});
-    let list_def = define(
-        "triage_rule_list",
-        "The rules that decide what becomes of a message before any model is asked, in their order.",
-        json!({}),
-        &[],
-        Meta::read(),
-    );
-    let add_def = define(
-        "triage_rule_add",
-        "Add a triage rule. The first rule that fits a message decides; without a position it comes last.",
-        new_rule,
-        &["kind", "pattern", "action"],
-        operators(Effect::Once),
-    );
-    let update_def = define(
-        "triage_rule_update",
-        "Switch a triage rule on or off, move it, or change its note. Only the given fields change.",
-        json!({"id": id, "enabled": {"type": "boolean"}, "position": position,
-               "note": {"type": "string", "maxLength": 1000}}),
-        &["id"],
-        operators(Effect::Idempotent),
-    );
-    let remove_def = define(
-        "triage_rule_remove",
-        "Remove a triage rule.",
-        json!({"id": id}),
-        &["id"],
-        Meta { destructive: true, ..operators(Effect::Idempotent) },
-    );
-    let try_def = define(
-        "triage_dry_run",
-        "Which of the newest messages a rule fits (one on record by rule_id, a new one by kind, pattern and action, or \
-         all that are switched on), and what would become of them. Nothing is changed.",
-        tried,
-        &[],
-        Meta { reads_untrusted: true, ..Meta::read() },
-    );
     let (adding, updating, removing, trying) = (inbox.clone(), inbox.clone(), inbox.clone(), inbox.clone());
     vec![
-        Tool::new(&list_def, handler(list)),
-        Tool::new(&add_def, handler(move |call| add(call, adding.clone()))),
-        Tool::new(&update_def, handler(move |call| update(call, updating.clone()))),
-        Tool::new(&remove_def, handler(move |call| remove(call, removing.clone()))),
-        Tool::new(&try_def, handler(move |call| dry_run(call, trying.clone()))),
+        Tool::built_in(
+            "triage_rule_list",
+            "The rules that decide what becomes of a message before any model is asked, in their order.",
+            json!({}),
+            &[],
+            Meta::read(),
+            handler(|call| async move { sql::shown(&call).await }),
+        ),
+        Tool::built_in(
+            "triage_rule_add",
+            "Add a triage rule. The first rule that fits a message decides; without a position it comes last.",
+            new_rule,
+            &["kind", "pattern", "action"],
+            operators(Effect::Once),
+            handler(move |call| add(call, adding.clone())),
+        ),
+        Tool::built_in(
+            "triage_rule_update",
+            "Switch a triage rule on or off, move it, or change its note. Only the given fields change.",
+            json!({"id": id, "enabled": {"type": "boolean"}, "position": position,
+                   "note": {"type": "string", "maxLength": 1000}}),
+            &["id"],
+            operators(Effect::Idempotent),
+            handler(move |call| update(call, updating.clone())),
+        ),
+        Tool::built_in(
+            "triage_rule_remove",
+            "Remove a triage rule.",
+            json!({"id": id}),
+            &["id"],
+            Meta { destructive: true, ..operators(Effect::Idempotent) },
+            handler(move |call| remove(call, removing.clone())),
+        ),
+        Tool::built_in(
+            "triage_dry_run",
+            "Which of the newest messages a rule fits (one on record by rule_id, a new one by kind, pattern and action, or \
+             all that are switched on), and what would become of them. Nothing is changed.",
+            tried,
+            &[],
+            Meta { reads_untrusted: true, ..Meta::read() },
+            handler(move |call| dry_run(call, trying.clone())),
+        ),
     ]
 }
 
@@ -83,10 +83,6 @@ fn said() -> Value {
                    "description": "skip and metadata_only end it; pass goes on to classification, past later rules"},
         "butler": {"type": "string", "minLength": 1, "description": "Where to, for route_to"},
     })
-}
-
-async fn list(call: ToolCall) -> Result<Value, ToolError> {
-    sql::shown(&call).await
 }
 
 /// From now on messages are looked at anew.

@@ -20,7 +20,7 @@ pub(super) fn tools(outbox: &Outbox) -> Vec<Tool> {
             delivery.clone(),
             &["delivery_id"],
             shows(),
-            handler(status),
+            handler(|call| async move { one(&call).await }),
         ),
         Tool::built_in(
             "messenger_delivery_search",
@@ -73,10 +73,6 @@ fn unknown() -> ToolError {
 
 async fn one(call: &ToolCall) -> Result<Value, ToolError> {
     sql::one(call, id(call, "delivery_id")).await?.ok_or_else(unknown)
-}
-
-async fn status(call: ToolCall) -> Result<Value, ToolError> {
-    one(&call).await
 }
 
 async fn attempts(call: ToolCall) -> Result<Value, ToolError> {
