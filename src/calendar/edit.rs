@@ -92,7 +92,7 @@ impl Change {
             event.set("CLASS", vec![Line::new("CLASS", &class.to_ascii_uppercase())]);
         }
         if let Some(rule) = &self.rule {
-            let start = start_of(event, zones)?;
+            let start = read(event, zones)?.main().start.clone();
             let rule = rule.as_ref().map(|rule| rule.for_start(&start, home)).transpose()?;
             event.set("RRULE", rule.iter().map(|rule| Line::new("RRULE", &rule.text)).collect());
         }
@@ -121,10 +121,6 @@ impl Change {
         }
         check(event, zones, home)
     }
-}
-
-fn start_of(event: &Component, zones: &[Component]) -> Result<When, CalendarError> {
-    read(event, zones).map(|object| object.main().start.clone())
 }
 
 fn read(event: &Component, zones: &[Component]) -> Result<Object, CalendarError> {

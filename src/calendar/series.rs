@@ -188,7 +188,8 @@ fn starts(
             *extra = start.at(extra.local());
         }
     }
-    if event.rule.as_ref().is_none_or(|rule| !ends_before(rule, start, home)) {
+    // Where a rule ends before even the event's own start, nothing takes place.
+    if event.rule.as_ref().is_none_or(|rule| !is_past(rule, start, home)) {
         all.push((start.clone(), None));
     }
     let Some(rule) = &event.rule else { return Ok(all) };
@@ -203,11 +204,6 @@ fn starts(
         all.push((start.at(at), None));
     }
     Ok(all)
-}
-
-/// Whether a rule ends before even the event's own start: then nothing takes place.
-fn ends_before(rule: &Rule, start: &When, home: &TimeZone) -> bool {
-    is_past(rule, start, home)
 }
 
 /// Whether this is behind `UNTIL`, whose kind should be that of the start, and often is not.

@@ -18,7 +18,7 @@ const USUAL: [&str; 11] =
 
 /// The tools.
 pub(super) fn tools(inbox: &Inbox) -> Vec<Tool> {
-    let known_by_settings: Arc<[String]> = inbox.owner_channels().collect();
+    let known_by_settings: Arc<[String]> = inbox.inner.parts.owner.keys().cloned().collect();
     let channel = json!({"type": "string", "pattern": "^[a-z][a-z0-9_]{0,30}$", "description": "telegram, email, …"});
     let identity = json!({"type": "string", "minLength": 1, "maxLength": 500,
                           "description": "The address, number or id under which the person writes there"});

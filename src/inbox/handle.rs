@@ -208,11 +208,6 @@ impl Inbox {
             || *tenant == TenantId::owner() && named.is_some_and(|own| plain_identity(own) == plain_identity(identity))
     }
 
-    /// The channels on which the settings say who the owner is.
-    pub(super) fn owner_channels(&self) -> impl Iterator<Item = String> + '_ {
-        self.inner.parts.owner.keys().cloned()
-    }
-
     /// The switchboard's schema.
     pub fn schema(&self) -> &str {
         &self.inner.parts.schema

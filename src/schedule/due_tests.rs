@@ -7,7 +7,7 @@ use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
 
 use super::*;
-use crate::times::Rule;
+use crate::times::{Rule, at};
 
 const WINDOW: Duration = Duration::from_secs(WINDOW_S as u64);
 
@@ -272,10 +272,6 @@ fn slots_of_a_period_are_decided_on_exactly_once() {
         }
         assert_eq!((missing, rows.len() as i64), (0, last.duration_since(from).as_secs() / (minutes as i64 * 60)));
     }
-}
-
-fn at(text: &str) -> Timestamp {
-    text.parse().unwrap()
 }
 
 /// Away for 26 hours over an hourly schedule: runs, and rows with their reasons.

@@ -121,12 +121,13 @@ pub fn stagger(butler: &str, schedule: &str) -> Duration {
 }
 
 #[cfg(test)]
+pub(super) fn at(text: &str) -> Timestamp {
+    text.parse().expect("a time")
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
-
-    fn at(text: &str) -> Timestamp {
-        text.parse().unwrap()
-    }
 
     #[test]
     fn slots_stay_at_their_anchor() {

@@ -1,11 +1,8 @@
 use super::*;
+use crate::times::at;
 
 /// A Wednesday noon in Berlin.
 const NOW: &str = "2026-11-25T12:00:00+01:00";
-
-fn at(text: &str) -> Timestamp {
-    text.parse().unwrap()
-}
 
 fn berlin() -> TimeZone {
     TimeZone::get("Europe/Berlin").unwrap()

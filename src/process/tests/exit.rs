@@ -24,10 +24,6 @@ fn exited(code: i32) -> Option<ExitInfo> {
     Some(ExitInfo { code: Some(code), signal: None })
 }
 
-fn killed_by(signal: i32) -> Option<ExitInfo> {
-    Some(ExitInfo { code: None, signal: Some(signal) })
-}
-
 #[tokio::test]
 async fn a_child_that_listens_goes_at_sigterm_with_its_group() {
     let (_n, mut child, mut out) = start("trap 'exit 7' TERM; sleep 1000 & echo $!; wait").await;
@@ -48,7 +44,7 @@ async fn a_child_that_ignores_sigterm_is_killed_after_the_grace() {
     let (_n, mut child, mut out) = start("trap '' TERM; echo ready; while :; do sleep 1000; done").await;
     line(&mut out).await;
     let (session, begun) = (child.held_session(), Instant::now());
-    assert_eq!(child.terminate(GRACE).await.exit, killed_by(9));
+    assert_eq!(child.terminate(GRACE).await.exit, Some(ExitInfo { code: None, signal: Some(9) }));
     assert!(begun.elapsed() >= GRACE);
     assert_gone(&child, session);
 }

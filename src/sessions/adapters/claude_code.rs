@@ -107,20 +107,13 @@ fn within(granted: &str) -> bool {
     WITHIN.contains(&granted.split('(').next().unwrap_or(granted))
 }
 
-/// The adapter of Claude Code.
+/// The adapter of Claude Code, with the program at this path, or the `claude` on the daemon's PATH.
 #[derive(Clone, Debug, Default)]
-pub struct ClaudeCode {
-    program: Option<PathBuf>,
-}
+pub struct ClaudeCode(pub Option<PathBuf>);
 
 impl ClaudeCode {
-    /// With the program at `program`, or the `claude` on the daemon's PATH.
-    pub fn new(program: Option<PathBuf>) -> Self {
-        Self { program }
-    }
-
     fn find(&self) -> Result<PathBuf, AdapterError> {
-        common::find_program(self.program.as_deref(), "spawner.clis.claude", "claude", INSTALL)
+        common::find_program(self.0.as_deref(), "spawner.clis.claude", "claude", INSTALL)
     }
 
     fn args(&self, inv: &Invocation) -> Result<Vec<String>, AdapterError> {

@@ -47,11 +47,9 @@ const FREE_SETTINGS: [&str; 3] = ["model_reasoning_effort", "model_reasoning_sum
 
 const INSTALL: &str = "install it with `npm install -g @openai/codex`, or set spawner.clis.codex";
 
-/// The adapter of Codex.
+/// The adapter of Codex, with the program at this path, or the `codex` on the daemon's PATH.
 #[derive(Clone, Debug, Default)]
-pub struct Codex {
-    program: Option<PathBuf>,
-}
+pub struct Codex(pub Option<PathBuf>);
 
 /// The native program behind the script of the npm package, if `found` is that script: in a package beside it or below
 /// it.
@@ -68,13 +66,8 @@ fn native(found: &Path) -> Option<PathBuf> {
 }
 
 impl Codex {
-    /// With the program at `program`, or the `codex` on the daemon's PATH.
-    pub fn new(program: Option<PathBuf>) -> Self {
-        Self { program }
-    }
-
     fn find(&self) -> Result<PathBuf, AdapterError> {
-        let found = common::find_program(self.program.as_deref(), "spawner.clis.codex", "codex", INSTALL)?;
+        let found = common::find_program(self.0.as_deref(), "spawner.clis.codex", "codex", INSTALL)?;
         Ok(native(&found).unwrap_or(found))
     }
 

@@ -56,21 +56,14 @@ const NODE_MODULES: &str = "/usr/share/nodejs";
 const INSTALL: &str = "install it with `npm install -g @google/gemini-cli`, or set spawner.clis.gemini";
 const NODE: &str = "the Gemini CLI needs Node.js 20 or newer";
 
-/// The adapter of the Gemini CLI.
+/// The adapter of the Gemini CLI, with the program at this path, or the `gemini` on the daemon's PATH.
 #[derive(Clone, Debug, Default)]
-pub struct Gemini {
-    program: Option<PathBuf>,
-}
+pub struct Gemini(pub Option<PathBuf>);
 
 impl Gemini {
-    /// With the program at `program`, or the `gemini` on the daemon's PATH.
-    pub fn new(program: Option<PathBuf>) -> Self {
-        Self { program }
-    }
-
     /// What to start, and the arguments that come before all others.
     fn find(&self) -> Result<(PathBuf, Vec<String>), AdapterError> {
-        let found = common::find_program(self.program.as_deref(), "spawner.clis.gemini", "gemini", INSTALL)?;
+        let found = common::find_program(self.0.as_deref(), "spawner.clis.gemini", "gemini", INSTALL)?;
         if found.extension().is_none_or(|e| e != "js") {
             return Ok((found, Vec::new()));
         }

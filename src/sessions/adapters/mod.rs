@@ -194,9 +194,9 @@ pub trait Parser: Send {
 /// The adapter for a kind of runtime. `clis`: where programs are that are not on the PATH.
 pub fn adapter(kind: RuntimeKind, clis: &ClisConfig) -> Arc<dyn Adapter> {
     match kind {
-        RuntimeKind::ClaudeCode => Arc::new(ClaudeCode::new(clis.claude.clone())),
-        RuntimeKind::Codex => Arc::new(Codex::new(clis.codex.clone())),
-        RuntimeKind::Gemini => Arc::new(Gemini::new(clis.gemini.clone())),
+        RuntimeKind::ClaudeCode => Arc::new(ClaudeCode(clis.claude.clone())),
+        RuntimeKind::Codex => Arc::new(Codex(clis.codex.clone())),
+        RuntimeKind::Gemini => Arc::new(Gemini(clis.gemini.clone())),
         RuntimeKind::Native => Arc::new(Native),
     }
 }

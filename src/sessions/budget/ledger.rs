@@ -276,15 +276,12 @@ pub(super) fn day(date: &str) -> Day {
 
 #[cfg(test)]
 mod tests {
+    use super::super::sum::tokens;
     use super::*;
     use base::Money;
 
     fn name(s: &str) -> ButlerName {
         ButlerName::new(s).unwrap()
-    }
-
-    fn tokens(n: u64) -> Limit {
-        Limit { tokens: Some(n), usd: None }
     }
 
     fn limits(own: Limit, tenant: Limit) -> DayLimits {

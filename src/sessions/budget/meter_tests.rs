@@ -1,6 +1,7 @@
 //! Sessions that use up what they may.
 
 use super::super::ledger;
+use super::super::sum::{money, tokens};
 use super::*;
 
 /// 2.50 dollars for a million tokens in, 15 out: a call of 3300 and 60 costs 0.00915.
@@ -8,10 +9,6 @@ const PRICED: &str = "gpt-5.4-2026-03-05";
 
 fn usage(input: u64, output: u64) -> Usage {
     Usage { input: Some(input), output: Some(output), ..Usage::default() }
-}
-
-fn money(text: &str) -> Money {
-    Money::parse(text).unwrap()
 }
 
 fn class<T>(verdict: Result<T, Failure>) -> Option<ErrorClass> {
@@ -23,10 +20,6 @@ fn session(day: &Arc<Day>, session: Limit, own: Limit, tenant: Limit) -> Meter {
     let limits = Limits { turns: None, tokens: session.tokens, usd: session.usd };
     let share = Share { day: day.clone(), butler: ButlerName::new("health").unwrap(), own, tenant, strangers: None };
     Meter::of(limits, Arc::new(Pricing::default()), Some(share), Some(PRICED), 200)
-}
-
-fn tokens(n: u64) -> Limit {
-    Limit { tokens: Some(n), usd: None }
 }
 
 fn dollars(text: &str) -> Limit {

@@ -138,13 +138,10 @@ mod tests {
 
     use super::super::ledger;
     use super::super::meter::{Limits, Share};
+    use super::super::sum::money;
     use super::*;
     use base::ButlerName;
     use config::Pricing;
-
-    fn money(text: &str) -> Money {
-        Money::parse(text).unwrap()
-    }
 
     fn account(session: Option<&str>, day: Option<&str>) -> Account {
         let butler = ButlerName::new("health").unwrap();

@@ -112,13 +112,19 @@ pub fn dearest(price: &ModelPrice, prompt: u64, answer: u64) -> Option<Money> {
 }
 
 #[cfg(test)]
+pub(super) fn money(text: &str) -> Money {
+    Money::parse(text).expect("an amount")
+}
+
+#[cfg(test)]
+pub(super) fn tokens(n: u64) -> Limit {
+    Limit { tokens: Some(n), usd: None }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use config::Pricing;
-
-    fn money(text: &str) -> Money {
-        Money::parse(text).unwrap()
-    }
 
     fn usage(input: u64, output: u64, read: Option<u64>, written: Option<u64>) -> Usage {
         Usage { input: Some(input), output: Some(output), cache_read: read, cache_write: written }

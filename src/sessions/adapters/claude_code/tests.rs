@@ -172,7 +172,7 @@ fn strange_lines_do_no_harm() {
 /// The adapter with a program that exists, and an invocation for it.
 fn ready() -> (tempfile::TempDir, ClaudeCode, Invocation) {
     let (dir, program, invocation) = invocation("claude");
-    (dir, ClaudeCode::new(Some(program)), invocation)
+    (dir, ClaudeCode(Some(program)), invocation)
 }
 
 #[test]

@@ -91,7 +91,7 @@ fn ready() -> (tempfile::TempDir, Codex, Invocation) {
     let (dir, program, mut inv) = invocation("codex");
     inv.model = Some("gpt-5".into());
     inv.credentials = vec![("OPENAI_API_KEY".into(), Secret::new("sk-secret-key".into()))];
-    (dir, Codex::new(Some(program)), inv)
+    (dir, Codex(Some(program)), inv)
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn behind_the_script_of_the_package_is_the_native_program() {
     make(&script);
     let link = dir.path().join("codex");
     std::os::unix::fs::symlink(&script, &link).unwrap();
-    let found = || Codex::new(Some(link.clone())).find().unwrap();
+    let found = || Codex(Some(link.clone())).find().unwrap();
     assert_eq!(found(), script.canonicalize().unwrap(), "the script alone, as it is");
     let beside = dir.path().join("node_modules/@openai").join(&binary);
     make(&beside);

@@ -88,7 +88,7 @@ fn ready() -> (tempfile::TempDir, Gemini, Invocation) {
     let (dir, program, mut inv) = invocation("gemini");
     inv.model = Some("gemini-2.5-pro".into());
     inv.credentials = vec![("GEMINI_API_KEY".into(), Secret::new("sk-secret-key".into()))];
-    (dir, Gemini::new(Some(program)), inv)
+    (dir, Gemini(Some(program)), inv)
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn a_bundle_is_run_by_node() {
     let bundle = dir.path().join("gemini.js");
     std::fs::write(&bundle, "").unwrap();
     std::fs::set_permissions(&bundle, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let composed = Gemini::new(Some(bundle.clone())).compose(&inv).unwrap();
+    let composed = Gemini(Some(bundle.clone())).compose(&inv).unwrap();
     assert!(composed.program.ends_with("node") || composed.program.ends_with("nodejs"), "{:?}", composed.program);
     assert_eq!(composed.args[0], bundle.canonicalize().unwrap().to_str().unwrap());
 }
