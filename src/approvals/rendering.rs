@@ -6,11 +6,9 @@
 //! like the frame around it. What does not fit on one page goes on the next; nothing is cut.
 
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 
-use super::types::{Action, ActionRecipient, Source};
+use super::types::{Action, ActionRecipient, Source, sha256};
 use base::Trust;
-use base::text::hex;
 use base::text::visible::{odd_addresses, odd_letters, visible, visible_line};
 
 /// The longest line, in characters; a longer one goes on behind `┊`.
@@ -96,17 +94,7 @@ impl Action {
 pub fn shown_sha256_of(calls: &[Action]) -> String {
     let mut each: Vec<String> = calls.iter().map(Action::shown_sha256).collect();
     each.sort_unstable();
-    sha256(each.into_iter())
-}
-
-fn sha256(parts: impl Iterator<Item = String>) -> String {
-    let mut digest = Sha256::new();
-    for part in parts {
-        // Each with its length, so that nothing can slip from one part into the next.
-        digest.update((part.len() as u64).to_be_bytes());
-        digest.update(part.as_bytes());
-    }
-    hex(&digest.finalize())
+    sha256(each)
 }
 
 fn texts(value: &Value, each: &mut impl FnMut(&str)) {

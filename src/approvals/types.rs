@@ -239,11 +239,16 @@ store::row! {
 
 /// The SHA-256, in hex, of whose call it is and of its exact arguments.
 pub(super) fn args_sha256(butler: &str, tool: &str, args: &str) -> String {
+    sha256([butler, tool, args])
+}
+
+/// The SHA-256, in hex, of parts.
+pub(super) fn sha256(parts: impl IntoIterator<Item: AsRef<str>>) -> String {
     let mut digest = Sha256::new();
-    for part in [butler, tool, args] {
+    for part in parts {
         // Each with its length, so that nothing can slip from one part into the next.
-        digest.update((part.len() as u64).to_be_bytes());
-        digest.update(part.as_bytes());
+        digest.update((part.as_ref().len() as u64).to_be_bytes());
+        digest.update(part.as_ref().as_bytes());
     }
     hex(&digest.finalize())
 }

@@ -96,8 +96,7 @@ impl Inbox {
 
     /// How many messages are not done.
     async fn not_done(&self) -> Result<u64, StoreError> {
-        let mut lease = self.db().every_tenant().await?;
-        messages::not_done(&mut lease, self.schema()).await
+        messages::not_done(&mut self.db().every_tenant().await?, self.schema()).await
     }
 }
 

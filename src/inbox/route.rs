@@ -276,7 +276,6 @@ impl Inbox {
     pub async fn expect_reply(&self, tenant: &TenantId, lane: &super::Lane, butler: &str) -> Result<(), StoreError> {
         let Some(up) = self.up() else { return Ok(()) };
         let until = self.clock().now() + REPLY;
-        let mut lease = up.store.tenant(tenant).await?;
-        affinity::notification(&mut lease, &lane.0, butler, until).await
+        affinity::notification(&mut up.store.tenant(tenant).await?, &lane.0, butler, until).await
     }
 }

@@ -98,8 +98,7 @@ impl Inbox {
 
     /// Whether a part of a message has its answer.
     pub async fn has_replied(&self, tenant: &TenantId, segment: Uuid) -> Result<bool, StoreError> {
-        let mut lease = self.db().shared(tenant).await?;
-        replies::is_there(&mut lease, segment).await
+        replies::is_there(&mut self.db().shared(tenant).await?, segment).await
     }
 
     /// A message is at its end, in this state: its lane is free.

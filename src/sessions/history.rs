@@ -96,8 +96,7 @@ impl Spawner {
         before: (Timestamp, Uuid),
         limit: i64,
     ) -> Result<Vec<Value>, StoreError> {
-        let mut lease = self.store().lease(ctx).await?;
-        Ok(sql::newest_before(&mut lease, before, limit).await?.iter().map(show).collect())
+        Ok(sql::newest_before(&mut self.store().lease(ctx).await?, before, limit).await?.iter().map(show).collect())
     }
 
     /// The composed system prompt of a session, and what its trigger came with; null when there is none yet.

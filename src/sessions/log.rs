@@ -266,8 +266,7 @@ impl SessionLog {
 
     /// How many tool calls of the session are on record.
     pub async fn tool_calls(&self, ctx: &RequestContext, id: SessionId) -> Result<i64, StoreError> {
-        let mut lease = self.store.lease(ctx).await?;
-        calls::count(&mut lease, id.0).await
+        calls::count(&mut self.store.lease(ctx).await?, id.0).await
     }
 
     /// Closes the row. A row that is closed already stays as it is, and `None` is returned. What is on record as used

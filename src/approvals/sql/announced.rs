@@ -65,8 +65,7 @@ pub async fn unannounced(
 pub async fn announced(tx: &mut Tx<'_>, calls: &[Action], now: Timestamp) -> Result<(), StoreError> {
     let ids: Vec<Uuid> = calls.iter().map(|call| call.id).collect();
     let sql = "UPDATE shared.pending_actions SET announced_at = $2 WHERE id = ANY($1) AND announced_at IS NULL";
-    tx.execute(sql, &[&ids, &now]).await.map_err(failed())?;
-    Ok(())
+    tx.execute(sql, &[&ids, &now]).await.map(drop).map_err(failed())
 }
 
 /// What owners are to be told of calls that they had approved and that came to nothing, as rows of `tenant_id`, `kind`,

@@ -36,8 +36,7 @@ impl Outbox {
         }
         let sql = "DELETE FROM shared.notices n WHERE n.kind = 'channel_missing' AND n.subject = ANY($1)
                    AND NOT EXISTS (SELECT FROM shared.outbox o WHERE o.state = 'waiting' AND o.channel = n.subject)";
-        lease.execute(sql, &[&names]).await.map_err(failed())?;
-        Ok(())
+        lease.execute(sql, &[&names]).await.map(drop).map_err(failed())
     }
 
     /// Looks how many deliveries wait for each channel that is not there.

@@ -25,8 +25,7 @@ pub(crate) async fn store_declared(lease: &mut Lease, schema: &str, task: &TaskR
         insert_into(&format!("\"{schema}\".")),
         set.join(", ")
     );
-    lease.execute(&sql, &[&task.json()]).await.map_err(StoreError::query("storing a declared schedule"))?;
-    Ok(())
+    lease.execute(&sql, &[&task.json()]).await.map(drop).map_err(StoreError::query("storing a declared schedule"))
 }
 
 /// Switches off what was declared and is none of `names` any more; what of it waits does not begin.
@@ -48,6 +47,5 @@ pub(crate) async fn switch_off_others(
          WHERE source <> 'db' AND tenant_id = $2 AND enabled AND NOT name = ANY($1)"
     );
     let both = lease.query_with((&runs, &[&names, &tenant]), (&tasks, &[&names, &tenant])).await;
-    both.map_err(StoreError::query("switching off schedules that are no longer declared"))?;
-    Ok(())
+    both.map(drop).map_err(StoreError::query("switching off schedules that are no longer declared"))
 }

@@ -67,6 +67,5 @@ pub(crate) async fn source_of(call: &ToolCall, id: Uuid) -> Result<Option<String
 
 /// Deletes a schedule that a tool has made, and its runs.
 pub(crate) async fn delete(call: &ToolCall, id: Uuid) -> Result<(), ToolError> {
-    call.effect("DELETE FROM scheduled_tasks WHERE id = $1 AND source = 'db'", &[&id]).await?;
-    Ok(())
+    call.effect("DELETE FROM scheduled_tasks WHERE id = $1 AND source = 'db'", &[&id]).await.map(drop)
 }

@@ -15,8 +15,7 @@ pub(crate) async fn pause(tx: &mut EffectTx<'_, '_>, id: Uuid, now: Timestamp) -
     tx.query("UPDATE scheduled_tasks SET paused_at = $2 WHERE id = $1", &[&id, &now]).await?;
     let sql = "UPDATE schedule_runs SET state = 'skipped', reason = 'paused before it began', finished_at = $2
                WHERE task_id = $1 AND state = 'due'";
-    tx.query(sql, &[&id, &now]).await?;
-    Ok(())
+    tx.query(sql, &[&id, &now]).await.map(drop)
 }
 
 /// Goes on with the next time. Those that passed meanwhile were not missed: one row says how many they were.
@@ -33,6 +32,5 @@ pub(crate) async fn resume(
     let sql = "UPDATE scheduled_tasks SET paused_at = NULL, next_run_at = $2, decided_at = $3,
                       enabled = enabled AND $2::timestamptz IS NOT NULL
                WHERE id = $1";
-    tx.query(sql, &[&task.id, &due.next, &now]).await?;
-    Ok(())
+    tx.query(sql, &[&task.id, &due.next, &now]).await.map(drop)
 }

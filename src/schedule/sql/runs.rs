@@ -81,8 +81,7 @@ impl RunRows {
     /// One planner and one claimer at a time: what the one has written, the next one sees.
     pub(super) async fn alone(&self, tx: &mut Tx<'_>) -> Result<(), tokio_postgres::Error> {
         let name = format!("butlerd.schedules.{}", self.schema);
-        tx.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", &[&name]).await?;
-        Ok(())
+        tx.execute("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", &[&name]).await.map(drop)
     }
 
     /// Ends runs by hand that nobody works on any more: whoever wished for one is told, and may wish again. `own`: also
@@ -234,8 +233,7 @@ impl RunRows {
         let sql =
             format!("UPDATE \"{}\".schedule_runs SET session_id = $3 WHERE id = $1 AND claim_id = $2", self.schema);
         let mut lease = self.db.every_tenant().await?;
-        lease.execute(&sql, &[&claim.row, &claim.id, &session]).await.map_err(failed("noting a session"))?;
-        Ok(())
+        lease.execute(&sql, &[&claim.row, &claim.id, &session]).await.map(drop).map_err(failed("noting a session"))
     }
 
     /// Ends the run; `false`: somebody else holds it, and nothing was changed.
