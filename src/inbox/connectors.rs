@@ -143,13 +143,9 @@ async fn heartbeat_of(call: ToolCall) -> Result<Value, ToolError> {
 async fn list(call: ToolCall) -> Result<Value, ToolError> {
     let now = call.store.clock().now();
     let shown = sql::list(&call).await?.into_iter().map(|c| {
-        json!({
-            "connector_type": c.connector_type, "endpoint_identity": c.endpoint_identity, "instance_id": c.instance_id,
-            "version": c.version, "liveness": Liveness::at(c.last_seen_at, c.disconnected_at.is_some(), now),
-            "state": c.state, "error_message": c.error_message, "uptime_s": c.uptime_s, "counters": c.counters,
-            "checkpoint": c.checkpoint, "capabilities": c.capabilities, "first_seen_at": c.first_seen_at.to_string(),
-            "last_seen_at": c.last_seen_at.to_string(), "disconnected_at": c.disconnected_at.map(|t| t.to_string()),
-        })
+        let mut shown = json!(c);
+        shown["liveness"] = json!(Liveness::at(c.last_seen_at, c.disconnected_at.is_some(), now));
+        shown
     });
     Ok(shown.collect())
 }

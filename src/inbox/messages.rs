@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::handle::Inbox;
 use super::lanes::sender_name;
 use super::sql::messages::{self, SentBy};
-use super::sql::replies::{self, ReplyRow};
+use super::sql::replies;
 use super::sql::segments::{self, PartRow};
 use super::sql::shown;
 pub use super::sql::shown::Entry;
@@ -49,7 +49,7 @@ impl Inbox {
         let parts = segments::shown(&mut lease, self.schema(), tenant, request).await?;
         entry.segments = parts.into_iter().map(part).collect();
         let replies = replies::of(&mut lease, tenant, request).await?;
-        entry.replies = replies.into_iter().map(ReplyRow::shown).collect();
+        entry.replies = replies.into_iter().map(|reply| json!(reply)).collect();
         drop(lease);
         self.fill_in(tenant, std::slice::from_mut(&mut entry)).await?;
         Ok(Some(entry))

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::actor::Scheduler;
-use super::show::{mark, run, show, traced_run};
+use super::show::show;
 use super::sql::{self, TaskRow, marks, open_runs, runs_of, source_of_sessions, traced, with_last_runs};
 use base::{IdBeginning, TenantId};
 use store::StoreError;
@@ -25,7 +25,7 @@ impl Scheduler {
         let shown = with_last_runs(&mut lease, &self.worker().pieces, key).await?.into_iter().map(|(task, last)| {
             let mut shown = show(&task);
             shown["butler"] = json!(butler);
-            shown["last"] = json!(last.as_ref().map(run));
+            shown["last"] = json!(last);
             shown
         });
         Ok(shown.collect())
@@ -39,13 +39,13 @@ impl Scheduler {
         let all = with_last_runs(&mut lease, &worker.pieces, None).await?;
         let mut runs: BTreeMap<Uuid, Vec<Value>> = BTreeMap::new();
         for run in marks(&mut lease, (from, to), MARKS as i64).await? {
-            runs.entry(run.task_id).or_default().push(mark(&run));
+            runs.entry(run.task_id).or_default().push(json!(run));
         }
         drop(lease);
         let rows = all.into_iter().map(|(task, last)| {
             let mut shown = show(&task);
             shown["butler"] = json!(worker.butler.as_str());
-            shown["last"] = json!(last.as_ref().map(run));
+            shown["last"] = json!(last);
             shown["runs"] = json!(runs.remove(&task.id).unwrap_or_default());
             shown["coming"] = json!(self.coming(&task, to));
             shown
@@ -66,7 +66,7 @@ impl Scheduler {
         let mut lease = self.worker().store.tenant(tenant).await?;
         let butler = self.worker().butler.as_str();
         let open = open_runs(&mut lease, &self.worker().pieces).await?.into_iter().map(|(name, id, row)| {
-            let mut shown = run(&row);
+            let mut shown = json!(row);
             (shown["butler"], shown["schedule"], shown["task_id"]) = (json!(butler), json!(name), json!(id));
             shown
         });
@@ -82,7 +82,7 @@ impl Scheduler {
         limit: u32,
     ) -> Result<Vec<Value>, StoreError> {
         let mut lease = self.worker().store.tenant(tenant).await?;
-        Ok(runs_of(&mut lease, &self.worker().pieces, id, before, limit).await?.iter().map(run).collect())
+        Ok(runs_of(&mut lease, &self.worker().pieces, id, before, limit).await?.iter().map(|run| json!(run)).collect())
     }
 
     /// The ids of schedules that begin so.
@@ -100,6 +100,6 @@ impl Scheduler {
     /// The runs of the schedule `id` and of these sessions, in the order of their times; the newest, if there are many.
     pub async fn traced(&self, tenant: &TenantId, id: Uuid, sessions: &[Uuid]) -> Result<Vec<Value>, StoreError> {
         let mut lease = self.worker().store.tenant(tenant).await?;
-        Ok(traced(&mut lease, id, sessions, TRACED).await?.iter().rev().map(traced_run).collect())
+        Ok(traced(&mut lease, id, sessions, TRACED).await?.iter().rev().map(|run| json!(run)).collect())
     }
 }

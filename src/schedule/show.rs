@@ -1,9 +1,9 @@
-//! Schedules and runs as tools and people see them.
+//! Schedules as tools and people see them.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::sql::{RunMark, RunShown, TaskRow, TracedRun};
+use super::sql::TaskRow;
 use base::HumanDuration;
 
 fn period(ms: i64) -> String {
@@ -39,31 +39,4 @@ pub(super) fn show(task: &TaskRow) -> Value {
         shown.extend(more);
     }
     shown
-}
-
-/// A run.
-pub(super) fn run(run: &RunShown) -> Value {
-    json!({
-        "run": run.run, "fire_at": text(Some(run.run_fire_at)), "until": text(run.run_until), "times": run.times,
-        "more": run.more, "cause": run.cause, "state": run.state, "reason": run.reason, "attempts": run.attempts,
-        "session_id": run.session_id, "created_at": text(Some(run.run_created_at)),
-        "started_at": text(run.started_at), "finished_at": text(run.finished_at), "cost_usd": run.cost_usd,
-    })
-}
-
-/// A run among all that a trace led to.
-pub(super) fn traced_run(run: &TracedRun) -> Value {
-    json!({
-        "schedule": run.name, "task_id": run.task_id, "fire_at": text(Some(run.fire_at)), "state": run.state,
-        "reason": run.reason, "session_id": run.session_id, "begun_at": text(Some(run.created_at)),
-        "finished_at": text(run.finished_at),
-    })
-}
-
-/// A run as a calendar marks it.
-pub(super) fn mark(run: &RunMark) -> Value {
-    json!({
-        "fire_at": text(Some(run.fire_at)), "until": text(run.until_at), "times": run.times, "more": run.more,
-        "cause": run.cause, "state": run.state, "reason": run.reason, "session_id": run.session_id,
-    })
 }

@@ -217,13 +217,5 @@ async fn costs(call: ToolCall, schedules: Scheduler) -> Result<Value, ToolError>
     let start = |day: Date| day.to_zoned(zone.clone()).map(|z| z.timestamp()).unwrap_or(Timestamp::MAX);
     let (begin, end) = (start(from), start(to.tomorrow().unwrap_or(to)));
     let costs = sql::costs(&call, &schedules.worker().pieces, (begin, end)).await?;
-    let list: Vec<Value> = costs
-        .iter()
-        .map(|c| {
-            json!({"id": c.id, "name": c.name, "enabled": c.enabled, "runs": c.runs, "sessions": c.sessions,
-                   "sessions_of_unknown_cost": c.sessions_of_unknown_cost, "tokens": c.tokens.unwrap_or(0),
-                   "cost_usd": c.cost_usd})
-        })
-        .collect();
-    Ok(json!({"from_date": from, "to_date": to, "schedules": list}))
+    Ok(json!({"from_date": from, "to_date": to, "schedules": costs}))
 }

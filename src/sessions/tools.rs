@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use super::sql::{self, Sums};
+use super::sql;
 use base::{Label, SessionId, Trust};
 use tools::sql::calls;
 use tools::{Definition, Meta, Tool, ToolCall, ToolError, handler};
@@ -131,18 +131,6 @@ async fn sessions_get(call: ToolCall) -> Result<Value, ToolError> {
     Ok(shown)
 }
 
-fn sums(sums: Sums) -> serde_json::Map<String, Value> {
-    let Value::Object(shown) = json!({
-        "total_sessions": sums.sessions, "succeeded_sessions": sums.succeeded, "total_input_tokens": sums.input,
-        "total_output_tokens": sums.output, "total_cached_input_tokens": sums.cached_input,
-        "total_cache_creation_tokens": sums.cache_creation, "total_cost_usd": money(sums.cost_usd),
-        "sessions_of_unknown_cost": sums.unknown_cost,
-    }) else {
-        unreachable!("the literal above is an object")
-    };
-    shown
-}
-
 async fn sessions_summary(call: ToolCall) -> Result<Value, ToolError> {
     let period = call.text("period").unwrap_or("today").to_owned();
     let days: i32 = match period.as_str() {
@@ -150,15 +138,15 @@ async fn sessions_summary(call: ToolCall) -> Result<Value, ToolError> {
         "30d" => 30,
         _ => 1,
     };
-    let mut shown = sql::all_sums(&call, days).await?.map(sums).unwrap_or_default();
-    shown.insert("period".to_owned(), json!(period));
+    let mut shown = sql::all_sums(&call, days).await?.map_or_else(|| json!({}), |sums| json!(sums));
+    shown["period"] = json!(period);
     let models = sql::by_model(&call, days).await?.into_iter().map(|(model, of_model)| {
-        let mut shown = sums(of_model);
-        shown.insert("model".to_owned(), json!(model));
-        Value::Object(shown)
+        let mut shown = json!(of_model);
+        shown["model"] = json!(model);
+        shown
     });
-    shown.insert("by_model".to_owned(), models.collect());
-    Ok(Value::Object(shown))
+    shown["by_model"] = models.collect();
+    Ok(shown)
 }
 
 async fn sessions_daily(call: ToolCall) -> Result<Value, ToolError> {
@@ -167,9 +155,9 @@ async fn sessions_daily(call: ToolCall) -> Result<Value, ToolError> {
         return Err(ToolError::refused("invalid_arguments", "from_date is after to_date."));
     }
     let days = sql::by_day(&call, from, to).await?.into_iter().map(|(day, of_day)| {
-        let mut shown = sums(of_day);
-        shown.insert("date".to_owned(), json!(day.to_string()));
-        Value::Object(shown)
+        let mut shown = json!(of_day);
+        shown["date"] = json!(day.to_string());
+        shown
     });
     Ok(json!({"days": days.collect::<Vec<_>>()}))
 }

@@ -1,6 +1,7 @@
 //! The statements on `connector_registry`.
 
 use jiff::Timestamp;
+use serde::Serialize;
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -41,6 +42,7 @@ pub async fn heard(call: &ToolCall, sign: SignOfLife<'_>, now: Timestamp) -> Res
 
 store::row! {
     /// A connector on record.
+    #[derive(Serialize)]
     pub struct ConnectorRow {
         pub connector_type: String,
         pub endpoint_identity: String,

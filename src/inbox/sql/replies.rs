@@ -1,7 +1,8 @@
 //! The statements on `shared.replies`: what people are answered.
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
 use uuid::Uuid;
 
 use crate::settlement::Answer;
@@ -34,6 +35,7 @@ pub async fn add(
 
 store::row! {
     /// An answer.
+    #[derive(Serialize)]
     pub struct ReplyRow {
         pub seq: i64,
         pub butler: String,
@@ -44,15 +46,6 @@ store::row! {
         pub at: Timestamp,
         pub session_id: Option<Uuid>,
         pub segment_id: Option<Uuid>,
-    }
-}
-
-impl ReplyRow {
-    /// As people are shown it.
-    pub fn shown(self) -> Value {
-        json!({"seq": self.seq, "butler": self.butler, "kind": self.kind, "message": self.message, "emoji": self.emoji,
-               "auto": self.auto, "at": self.at.to_string(), "session_id": self.session_id,
-               "segment_id": self.segment_id})
     }
 }
 

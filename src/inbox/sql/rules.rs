@@ -1,5 +1,6 @@
 //! The statements on `triage_rules`.
 
+use serde::Serialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -9,6 +10,7 @@ use tools::{ToolCall, ToolError};
 
 store::row! {
     /// A rule on record.
+    #[derive(Serialize)]
     pub struct RuleRow {
         pub id: Uuid,
         pub position: i32,
@@ -18,14 +20,6 @@ store::row! {
         pub butler: Option<String>,
         pub enabled: bool,
         pub note: Option<String>,
-    }
-}
-
-impl RuleRow {
-    /// As people are shown it.
-    pub fn shown(self) -> Value {
-        json!({"id": self.id, "position": self.position, "kind": self.kind, "pattern": self.pattern,
-               "action": self.action, "butler": self.butler, "enabled": self.enabled, "note": self.note})
     }
 }
 
@@ -42,7 +36,7 @@ pub async fn list(lease: &mut Lease) -> Result<Vec<RuleRow>, StoreError> {
 
 /// The rules, as a call shows them.
 pub async fn shown(call: &ToolCall) -> Result<Value, ToolError> {
-    Ok(call.query(LIST, &[]).await?.iter().map(|row| RuleRow::from(row).shown()).collect())
+    Ok(call.query(LIST, &[]).await?.iter().map(|row| json!(RuleRow::from(row))).collect())
 }
 
 /// Adds a rule as the call's effect; without a position it comes last.

@@ -8,7 +8,7 @@ use super::given::{no_such_rule, rule_of};
 use super::rules::Kind;
 use crate::define::operators;
 use crate::handle::Inbox;
-use crate::sql::rules::{self as sql, RuleRow};
+use crate::sql::rules as sql;
 use base::TenantId;
 use tools::{Effect, Meta, Tool, ToolCall, ToolError, handler};
 
@@ -96,7 +96,7 @@ async fn add(call: ToolCall, inbox: Inbox) -> Result<Value, ToolError> {
     let position = call.args.get("position").and_then(Value::as_i64).and_then(|n| i32::try_from(n).ok());
     let added = sql::add(&call, &rule, position).await?;
     changed(&call, &inbox);
-    Ok(added.map(RuleRow::shown).unwrap_or_default())
+    Ok(json!(added))
 }
 
 fn id_of(call: &ToolCall) -> Uuid {
@@ -108,11 +108,11 @@ async fn update(call: ToolCall, inbox: Inbox) -> Result<Value, ToolError> {
     let position = call.args.get("position").and_then(Value::as_i64).and_then(|n| i32::try_from(n).ok());
     let updated = sql::update(&call, id_of(&call), (enabled, position, call.text("note"))).await?;
     changed(&call, &inbox);
-    updated.map(RuleRow::shown).ok_or_else(no_such_rule)
+    updated.map(|row| json!(row)).ok_or_else(no_such_rule)
 }
 
 async fn remove(call: ToolCall, inbox: Inbox) -> Result<Value, ToolError> {
     let removed = sql::remove(&call, id_of(&call)).await?;
     changed(&call, &inbox);
-    removed.map(|row| json!({"status": "ok", "removed": row.shown()})).ok_or_else(no_such_rule)
+    removed.map(|row| json!({"status": "ok", "removed": row})).ok_or_else(no_such_rule)
 }

@@ -16,10 +16,7 @@ pub(super) use manual::{Marked, mark_done};
 pub use manual::{RequestedRun, request_run, request_run_of_house};
 pub(super) use pause::{pause, resume};
 pub(super) use runs::{Run, RunRows, TRIES};
-pub(super) use shown::{
-    IDS, RunMark, RunShown, TracedRun, costs, listed, marks, open_runs, runs_of, source_of_sessions, traced,
-    with_last_runs,
-};
+pub(super) use shown::{IDS, costs, listed, marks, open_runs, runs_of, source_of_sessions, traced, with_last_runs};
 pub use shown::{SessionPieces, notices};
 pub(super) use task::TaskRow;
 

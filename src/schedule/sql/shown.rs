@@ -1,6 +1,7 @@
 //! What tools and people are shown of schedules and their runs.
 
 use jiff::Timestamp;
+use serde::Serialize;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
@@ -14,10 +15,11 @@ const MOST: i64 = 500;
 
 store::row! {
     /// A run as people see it. A schedule's last run has none of it where there was no run.
+    #[derive(Serialize)]
     pub(crate) struct RunShown {
         pub run: Uuid,
-        pub run_fire_at: Timestamp,
-        pub run_until: Option<Timestamp>,
+        pub fire_at: Timestamp = |row| row.get("run_fire_at"),
+        pub until: Option<Timestamp> = |row| row.get("run_until"),
         pub times: i32,
         pub more: bool,
         pub cause: String,
@@ -25,7 +27,7 @@ store::row! {
         pub reason: Option<String>,
         pub attempts: i32,
         pub session_id: Option<Uuid>,
-        pub run_created_at: Timestamp,
+        pub created_at: Timestamp = |row| row.get("run_created_at"),
         pub started_at: Option<Timestamp>,
         pub finished_at: Option<Timestamp>,
         pub cost_usd: Option<String>,
@@ -55,6 +57,7 @@ fn run(pieces: &SessionPieces) -> String {
 
 store::row! {
     /// What a schedule cost in a time.
+    #[derive(Serialize)]
     pub(crate) struct TaskCosts {
         pub id: Uuid,
         pub name: String,
@@ -62,7 +65,7 @@ store::row! {
         pub runs: i64,
         pub sessions: i64,
         pub sessions_of_unknown_cost: i64,
-        pub tokens: Option<i64>,
+        pub tokens: i64 = |row| row.get::<_, Option<i64>>("tokens").unwrap_or(0),
         pub cost_usd: Option<String>,
     }
 }
@@ -124,10 +127,12 @@ pub(crate) async fn runs_of(
 
 store::row! {
     /// A run as a calendar marks it.
+    #[derive(Serialize)]
     pub(crate) struct RunMark {
+        #[serde(skip)]
         pub task_id: Uuid,
         pub fire_at: Timestamp,
-        pub until_at: Option<Timestamp>,
+        pub until: Option<Timestamp> = |row| row.get("until_at"),
         pub times: i32,
         pub more: bool,
         pub cause: String,
@@ -161,14 +166,15 @@ pub(crate) async fn source_of_sessions(lease: &mut Lease, task: Uuid) -> Result<
 
 store::row! {
     /// A run of a schedule, in the order of what happened.
+    #[derive(Serialize)]
     pub(crate) struct TracedRun {
-        pub name: String,
+        pub schedule: String = |row| row.get("name"),
         pub task_id: Uuid,
         pub fire_at: Timestamp,
         pub state: String,
         pub reason: Option<String>,
         pub session_id: Option<Uuid>,
-        pub created_at: Timestamp,
+        pub begun_at: Timestamp = |row| row.get("created_at"),
         pub finished_at: Option<Timestamp>,
     }
 }

@@ -117,15 +117,17 @@ pub async fn top(call: &ToolCall, limit: i64, (from, to): (Option<Date>, Option<
 
 store::row! {
     /// Sums that stay null where nothing is known: a session without token counts is not one with zero tokens.
+    #[derive(serde::Serialize)]
     pub struct Sums {
-        pub sessions: i64,
-        pub succeeded: i64,
-        pub input: Option<i64>,
-        pub output: Option<i64>,
-        pub cached_input: Option<i64>,
-        pub cache_creation: Option<i64>,
-        pub cost_usd: Option<Decimal>,
-        pub unknown_cost: i64,
+        pub total_sessions: i64 = |row| row.get("sessions"),
+        pub succeeded_sessions: i64 = |row| row.get("succeeded"),
+        pub total_input_tokens: Option<i64> = |row| row.get("input"),
+        pub total_output_tokens: Option<i64> = |row| row.get("output"),
+        pub total_cached_input_tokens: Option<i64> = |row| row.get("cached_input"),
+        pub total_cache_creation_tokens: Option<i64> = |row| row.get("cache_creation"),
+        /// An exact decimal.
+        pub total_cost_usd: Option<String> = |row| row.get::<_, Option<Decimal>>("cost_usd").map(|d| d.normalize().to_string()),
+        pub sessions_of_unknown_cost: i64 = |row| row.get("unknown_cost"),
     }
 }
 
