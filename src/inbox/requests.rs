@@ -117,12 +117,6 @@ fn operator_actions(inbox: &Inbox) -> [Tool; 5] {
     ]
 }
 
-/// What an end of it tells: a message that was reopened, or one that came to its end from this state.
-enum ActionOutcome {
-    Reopened(Reopened),
-    Ended(String, &'static str),
-}
-
 async fn done(call: ToolCall, requests: Requests, action: OperatorAction) -> Result<Value, ToolError> {
     let owned = |name: &str| call.text(name).map(|text| text.trim().to_owned());
     let operator =
@@ -132,31 +126,29 @@ async fn done(call: ToolCall, requests: Requests, action: OperatorAction) -> Res
     let tenant = call.context().tenant_id.clone();
     let by = operator.by.clone();
     let (butler, summary) = (owned("new_target_butler"), owned("completion_summary"));
+    let reopened = |r: Reopened| json!({"butlers": r.butlers, "taken_before": r.taken_before, "rule": r.rule});
     // A task of its own: what is committed is begun, even when the caller hangs up just now.
     let work = task::spawn(task::Kind::Request, "inbox-by-tool", async move {
         Ok::<_, OperatorActionError>(match action {
             OperatorAction::Reroute => {
                 let butler = butler.unwrap_or_default();
-                ActionOutcome::Reopened(requests.reroute(&tenant, request, &butler, None, &operator).await?)
+                reopened(requests.reroute(&tenant, request, &butler, None, &operator).await?)
             }
-            OperatorAction::Replay => ActionOutcome::Reopened(requests.retry(&tenant, request, &operator).await?),
+            OperatorAction::Replay => reopened(requests.retry(&tenant, request, &operator).await?),
             OperatorAction::Stop(how) => {
-                ActionOutcome::Ended(requests.call_off(&tenant, request, how, &operator).await?, "dead")
+                json!({"before": requests.call_off(&tenant, request, how, &operator).await?, "state": "dead"})
             }
             OperatorAction::Complete => {
                 let summary = summary.unwrap_or_default();
-                ActionOutcome::Ended(requests.mark_done(&tenant, request, &summary, &operator).await?, "done")
+                json!({"before": requests.mark_done(&tenant, request, &summary, &operator).await?, "state": "done"})
             }
         })
     });
     let ended = work.await.map_err(|e| ToolError::Internal(format!("changing a message: {e}")))?;
     match ended {
-        Ok(ActionOutcome::Reopened(r)) => {
-            Ok(json!({"status": "ok", "request_id": request, "by": by, "butlers": r.butlers,
-                                           "taken_before": r.taken_before, "rule": r.rule}))
-        }
-        Ok(ActionOutcome::Ended(before, state)) => {
-            Ok(json!({"status": "ok", "request_id": request, "by": by, "before": before, "state": state}))
+        Ok(mut told) => {
+            (told["status"], told["request_id"], told["by"]) = (json!("ok"), json!(request), json!(by));
+            Ok(told)
         }
         Err(OperatorActionError::Store(e)) => Err(e.into()),
         Err(OperatorActionError::Unknown(id)) => {

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 use jiff::Timestamp;
 use jiff::civil::Date;
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::actor::Scheduler;
 use super::dispatch::{How, NOT_NOW};
@@ -29,10 +29,10 @@ pub fn schedule_tools(schedules: &Scheduler) -> Vec<Tool> {
     DEFS.iter().zip(handlers).map(|(d, h)| Tool::new(d, h)).collect()
 }
 
-fn fields() -> Map<String, Value> {
+fn fields() -> Value {
     let time = |description: &str| json!({"type": "string", "format": "date-time", "description": description});
     let text = |description: &str| json!({"type": "string", "description": description});
-    let Value::Object(fields) = json!({
+    json!({
         "name": {"type": "string", "minLength": 1, "maxLength": 100, "description":
                  "Unique name of the schedule; the first words of the prompt, if not given"},
         "cron": text("Five fields (minute hour day month weekday), seconds optional in front; e.g. 0 8 * * 1-5"),
@@ -63,10 +63,7 @@ fn fields() -> Map<String, Value> {
                           "Of a prompt: the channel over which its session sends the outcome by notify"},
         "reply_to": {"type": "string", "minLength": 1, "maxLength": 500,
                      "description": "To whom on reply_channel; the owner by default"},
-    }) else {
-        unreachable!("the literal above is an object")
-    };
-    fields
+    })
 }
 
 fn definitions() -> Vec<Arc<Definition>> {
@@ -74,11 +71,9 @@ fn definitions() -> Vec<Arc<Definition>> {
     let id = json!({"type": "string", "format": "uuid", "description": "Id of the schedule (from schedule_list)"});
     let ids = json!({"task_id": id, "id": id});
     let mut changes = fields();
-    changes.insert("task_id".into(), id.clone());
-    changes.insert("id".into(), id.clone());
-    changes.insert("enabled".into(), json!({"type": "boolean", "description": "false pauses it"}));
-    changes
-        .insert("clear_reply".into(), json!({"type": "boolean", "description": "true: its outcome is sent nowhere"}));
+    (changes["task_id"], changes["id"]) = (id.clone(), id);
+    changes["enabled"] = json!({"type": "boolean", "description": "false pauses it"});
+    changes["clear_reply"] = json!({"type": "boolean", "description": "true: its outcome is sent nowhere"});
     let day = |description: &str| json!({"type": "string", "format": "date", "description": description});
     vec![
         define(
@@ -92,14 +87,14 @@ fn definitions() -> Vec<Arc<Definition>> {
             "schedule_create",
             "Create a schedule: a prompt for a new session, or a job, at the times of a cron expression, every so often, \
              or once. It takes one of cron, every, at and in.",
-            Value::Object(fields()),
+            fields(),
             json!([]),
             Meta::write(Effect::Once),
         ),
         define(
             "schedule_update",
             "Change a schedule. Only the given fields change; at or in alone move the next run of one that comes again.",
-            Value::Object(changes),
+            changes,
             json!([]),
             // It answers with all of the schedule.
             Meta { reads_private: true, ..Meta::write(Effect::Idempotent) },

@@ -124,10 +124,7 @@ async fn sessions_get(call: ToolCall) -> Result<Value, ToolError> {
         json!({"tool": c.tool, "arguments": c.arguments, "outcome": c.outcome, "detail": c.detail, "effect": c.effect,
                "called_at": c.called_at.to_string(), "duration_us": c.duration_us, "id": c.id})
     });
-    let calls: Value = calls.collect();
-    if let Value::Object(o) = &mut shown {
-        o.insert("tool_calls".to_owned(), calls);
-    }
+    shown["tool_calls"] = calls.collect();
     Ok(shown)
 }
 

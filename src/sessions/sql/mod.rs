@@ -15,8 +15,8 @@ pub(super) use log::{CHILD, CLOSE, ClosedRow, INTERRUPT, OPEN, OpenRow, RUNNING,
 pub use memory::{source, told_by_memory};
 pub use old::{EVENTS, delete_before, delete_unused_prompts};
 pub(super) use shown::{
-    IDS, PROMPT, PromptRow, Sums, TRACED_IDS, TRACES, TRUST, all_sums, by_day, by_model, newest, newest_before,
-    of_traces, one, top,
+    IDS, PROMPT, PromptRow, TRACED_IDS, TRACES, TRUST, all_sums, by_day, by_model, newest, newest_before, of_traces,
+    one, top,
 };
 pub use shown::{cost_of_run, sums_by_source};
 pub use tries::{TryRow, Work, earlier_tries, tries_at};
