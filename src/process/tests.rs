@@ -32,11 +32,17 @@ impl Said {
     }
 }
 
-/// Runs a child to its own end.
-async fn run(spec: ChildSpec) -> Said {
+/// A running child and what it writes.
+async fn start(spec: ChildSpec) -> (ProcessSupervisor, Child, Lines) {
     let processes = ProcessSupervisor::start().unwrap();
     let mut child = processes.spawn(spec).await.unwrap();
-    let mut out = child.stdout.take().unwrap();
+    let out = child.stdout.take().unwrap();
+    (processes, child, out)
+}
+
+/// Runs a child to its own end.
+async fn run(spec: ChildSpec) -> Said {
+    let (_processes, mut child, mut out) = start(spec).await;
     let (mut lines, mut too_much) = (Vec::new(), 0);
     while let Some(output) = out.next().await.unwrap() {
         match output {

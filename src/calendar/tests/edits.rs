@@ -62,10 +62,7 @@ fn what_an_edit_does_not_touch_stays_byte_for_byte() {
 #[test]
 fn one_instance_the_rest_or_all_is_changed() {
     let object = Object::read(SERIES.as_bytes()).expect("an event");
-    let noon = |day: &str| Change {
-        start: Some(at(day).at(format!("{day}T12:00").parse().expect("a time"))),
-        ..Change::default()
-    };
+    let noon = |day: &str| start(at(day).at(format!("{day}T12:00").parse().expect("a time")));
     let one = changed(&object, Scope::This, Some(&at("2026-03-29")), &noon("2026-03-29")).object.expect("it is there");
     assert_eq!(starts(&one), ["03-26T09:00", "03-28T09:00", "03-29T12:00", "03-30T15:00", "03-31T09:00"]);
     let again = changed(&one, Scope::This, Some(&at("2026-03-29")), &noon("2026-04-29")).object.expect("it is there");
@@ -134,10 +131,7 @@ fn a_series_that_moves_has_as_many_times_as_before() {
 #[test]
 fn what_was_taken_away_stays_away_however_it_is_written() {
     let all = "03-26T10:00 03-28T10:00 03-29T10:00 03-30T15:00 03-31T10:00";
-    let later = Change {
-        start: Some(at("2026-03-26").plus(SignedDuration::from_hours(1)).expect("a time")),
-        ..Change::default()
-    };
+    let later = start(at("2026-03-26").plus(SignedDuration::from_hours(1)).expect("a time"));
     for (zoned, other) in [
         ("EXDATE;TZID=Mitteleuropa:20260327T090000", "EXDATE:20260327T080000Z"),
         ("EXDATE;TZID=Mitteleuropa:20260327T090000", "EXDATE;VALUE=DATE:20260327"),
@@ -157,10 +151,7 @@ fn what_was_taken_away_stays_away_however_it_is_written() {
 fn a_further_time_keeps_its_own_length() {
     let text = SERIES.replace("X-THEIRS", "RDATE;VALUE=PERIOD;TZID=Mitteleuropa:20260405T090000/PT3H\r\nX-THEIRS");
     let object = Object::read(text.as_bytes()).expect("an event");
-    let later = Change {
-        start: Some(at("2026-03-26").plus(SignedDuration::from_hours(1)).expect("a time")),
-        ..Change::default()
-    };
+    let later = start(at("2026-03-26").plus(SignedDuration::from_hours(1)).expect("a time"));
     let ends = |object: &Object| {
         let window = Window::new(now(), "2026-06-01T00:00:00Z".parse().expect("a time")).expect("a window");
         let last = object.instances(window, &home()).expect("instances").pop().expect("the last");

@@ -7,13 +7,6 @@ use super::*;
 
 const GRACE: Duration = Duration::from_millis(100);
 
-async fn start(script: &str) -> (ProcessSupervisor, Child, Lines) {
-    let processes = ProcessSupervisor::start().unwrap();
-    let mut child = processes.spawn(sh(script)).await.unwrap();
-    let out = child.stdout.take().unwrap();
-    (processes, child, out)
-}
-
 /// After the end nothing is there any more, not even as a zombie of ours.
 fn assert_gone(child: &Child, session: SessionId) {
     assert_eq!(marked(session), [0; 0]);
@@ -26,7 +19,7 @@ fn exited(code: i32) -> Option<ExitInfo> {
 
 #[tokio::test]
 async fn a_child_that_listens_goes_at_sigterm_with_its_group() {
-    let (_n, mut child, mut out) = start("trap 'exit 7' TERM; sleep 1000 & echo $!; wait").await;
+    let (_n, mut child, mut out) = start(sh("trap 'exit 7' TERM; sleep 1000 & echo $!; wait")).await;
     let sleeper: i32 = line(&mut out).await.parse().unwrap();
     let session = child.held_session();
     let begun = Instant::now();
@@ -41,7 +34,7 @@ async fn a_child_that_listens_goes_at_sigterm_with_its_group() {
 
 #[tokio::test]
 async fn a_child_that_ignores_sigterm_is_killed_after_the_grace() {
-    let (_n, mut child, mut out) = start("trap '' TERM; echo ready; while :; do sleep 1000; done").await;
+    let (_n, mut child, mut out) = start(sh("trap '' TERM; echo ready; while :; do sleep 1000; done")).await;
     line(&mut out).await;
     let (session, begun) = (child.held_session(), Instant::now());
     assert_eq!(child.terminate(GRACE).await.exit, Some(ExitInfo { code: None, signal: Some(9) }));
@@ -52,7 +45,7 @@ async fn a_child_that_ignores_sigterm_is_killed_after_the_grace() {
 #[tokio::test]
 async fn a_grandchild_that_left_group_and_session_is_killed_too() {
     let stray = "setsid sh -c 'trap \"\" TERM; echo $$; while :; do sleep 1000; done' & wait";
-    let (_n, mut child, mut out) = start(stray).await;
+    let (_n, mut child, mut out) = start(sh(stray)).await;
     let grandchild: i32 = line(&mut out).await.parse().unwrap();
     assert_ne!(proc::stat(grandchild).unwrap().session, child.pid());
     let session = child.held_session();
@@ -68,7 +61,7 @@ const DAEMON: &str = "(setsid env -i /bin/sh -c 'cd /tmp; trap \"\" TERM; echo $
 
 #[tokio::test]
 async fn a_daemon_that_outlives_its_parent_is_found_by_its_mark() {
-    let (_n, mut child, mut out) = start(&format!("{DAEMON}; exit 3")).await;
+    let (_n, mut child, mut out) = start(sh(&format!("{DAEMON}; exit 3"))).await;
     let daemon: i32 = line(&mut out).await.parse().unwrap();
     assert_eq!(child.wait().await.unwrap().code, Some(3));
     assert!(alive(daemon));
@@ -84,7 +77,7 @@ async fn a_daemon_that_outlives_its_parent_is_found_by_its_mark() {
 #[tokio::test]
 async fn an_orphan_stays_below_its_session_s_leader() {
     // The second means of finding strays, for kernels or hosts where the mark cannot be set.
-    let (_n, mut child, mut out) = start(&format!("{DAEMON}; echo made; while :; do sleep 1000; done")).await;
+    let (_n, mut child, mut out) = start(sh(&format!("{DAEMON}; echo made; while :; do sleep 1000; done"))).await;
     let mut daemon = None;
     for _ in 0..2 {
         daemon = line(&mut out).await.parse::<i32>().ok().or(daemon);
@@ -99,7 +92,7 @@ async fn an_orphan_stays_below_its_session_s_leader() {
 #[tokio::test]
 async fn many_strays_are_all_found() {
     let script = format!("for i in 1 2 3 4 5 6 7 8; do {DAEMON}; (sleep 1000 &); done; echo made; sleep 1000");
-    let (_n, mut child, mut out) = start(&script).await;
+    let (_n, mut child, mut out) = start(sh(&script)).await;
     for _ in 0..9 {
         line(&mut out).await;
     }
@@ -125,7 +118,7 @@ async fn an_other_session_s_processes_are_left_alone() {
 
 #[tokio::test]
 async fn a_dropped_child_is_killed_and_reaped() {
-    let (_n, child, mut out) = start(&format!("{DAEMON}; while :; do sleep 1000; done")).await;
+    let (_n, child, mut out) = start(sh(&format!("{DAEMON}; while :; do sleep 1000; done"))).await;
     line(&mut out).await;
     let (session, who) = (child.held_session(), child.identity().clone());
     drop(child);

@@ -11,14 +11,12 @@ const HELPER: &str = "BUTLERD_TEST_CHILD_HELPER";
 #[tokio::test]
 async fn helper() {
     let Ok(session) = std::env::var(HELPER) else { return };
-    let processes = ProcessSupervisor::start().unwrap();
     let mut spec = sh("sleep 1000 & echo group $!; \
                        (setsid env -i /bin/sh -c 'trap \"\" TERM; echo daemon $$; while :; do sleep 1000; done' &); \
                        echo leader $$; wait");
     spec.session = session.parse().unwrap();
     spec.user = ChildUsers::choose(None, None).unwrap().next();
-    let mut child = processes.spawn(spec).await.unwrap();
-    let mut out = child.stdout.take().unwrap();
+    let (_processes, child, mut out) = start(spec).await;
     println!();
     for _ in 0..3 {
         println!("helper: {}", line(&mut out).await);

@@ -19,9 +19,8 @@ async fn lines_come_whole_and_the_last_may_be_half() {
 
 #[tokio::test]
 async fn a_line_arrives_before_the_child_ends() {
-    let processes = ProcessSupervisor::start().unwrap();
-    let mut child = processes.spawn(sh("echo early; sleep 1000")).await.unwrap();
-    assert_eq!(line(child.stdout.as_mut().unwrap()).await, "early");
+    let (_processes, child, mut out) = start(sh("echo early; sleep 1000")).await;
+    assert_eq!(line(&mut out).await, "early");
     assert!(alive(child.pid()));
 }
 
@@ -40,10 +39,8 @@ async fn a_flood_neither_grows_memory_nor_stops_the_child() {
     for flood in ["head -c 100000000 /dev/zero | tr '\\0' x", "yes abcdefghijklmnopqrstuvwxyz | head -c 100000000"] {
         let mut spec = sh(&format!("{flood}; echo over >&2; exit 5"));
         spec.output.total = 8 << 20;
-        let processes = ProcessSupervisor::start().unwrap();
         let before = resident();
-        let mut child = processes.spawn(spec).await.unwrap();
-        let mut out = child.stdout.take().unwrap();
+        let (_processes, mut child, mut out) = start(spec).await;
         let (mut bytes, mut too_much, mut most) = (0, 0, 0);
         while let Some(output) = out.next().await.unwrap() {
             match output {
