@@ -118,16 +118,18 @@ pub(super) async fn change(call: &ToolCall, schedules: &Scheduler, f: Fields) ->
     let mut lease = call.lease().await?;
     let mut tx = call.begin(&mut lease).await?;
     let changed = apply(&mut tx, &f, id, (schedules.worker(), now, call.context().trust)).await;
-    let task = match changed {
-        Ok(task) => task,
-        Err(e) => {
-            tx.rollback().await?;
-            return Err(e);
-        }
-    };
-    tx.commit().await?;
+    let task = finished(tx, changed).await?;
     schedules.wake();
     Ok(task)
+}
+
+/// Makes a change durable, or takes back what was begun of one that can't be made.
+pub(super) async fn finished<T>(tx: EffectTx<'_, '_>, changed: Result<T, ToolError>) -> Result<T, ToolError> {
+    match changed {
+        Ok(_) => tx.commit().await?,
+        Err(_) => tx.rollback().await?,
+    }
+    changed
 }
 
 /// Makes the change, whose transaction is rolled back if it can't be made.

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::actor::Scheduler;
 use super::dispatch::{How, NOT_NOW};
-use super::edit::{create, update};
+use super::edit::{create, finished, update};
 use super::show::show;
 use super::sql;
 use super::target::{Target, unknown};
@@ -185,14 +185,7 @@ async fn done(call: ToolCall) -> Result<Value, ToolError> {
         }
     };
     let found = found.await;
-    let (task, marked) = match found {
-        Ok(found) => found,
-        Err(e) => {
-            tx.rollback().await?;
-            return Err(e);
-        }
-    };
-    tx.commit().await?;
+    let (task, marked) = finished(tx, found).await?;
     let run = if marked == sql::Marked::AtWork { "at_work" } else { "waiting" };
     Ok(json!({"id": id, "name": task.name, "status": "done", "run": run}))
 }

@@ -118,8 +118,7 @@ impl Spawner {
         let mut lease = self.store().lease(ctx).await?;
         let trace = id.simple().to_string();
         let rows = lease.read(sql::TRACES, &[&id, &trace, &LAST, &source]).await;
-        let rows = rows.map_err(StoreError::query("looking for a trace"))?;
-        Ok(rows.iter().map(|r| r.get("trace_id")).collect())
+        rows.column("trace_id").map_err(StoreError::query("looking for a trace"))
     }
 
     /// The ids of sessions that begin so; with `traced`, also those of requests and traces.

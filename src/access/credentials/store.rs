@@ -75,10 +75,8 @@ impl Credentials {
         household().hide(value);
         let (nonce, ciphertext) = self.seal(tenant, name, value)?;
         let mut lease = self.inner.db.shared(tenant).await?;
-        lease
-            .execute(sql::SET_SECRET, &[&name, &nonce.as_slice(), &ciphertext, &self.inner.key_id])
-            .await
-            .map_err(StoreError::query("storing a secret"))?;
+        let params: store::Params<'_> = &[&name, &nonce.as_slice(), &ciphertext, &self.inner.key_id];
+        lease.execute(sql::SET_SECRET, params).await.map_err(StoreError::query("storing a secret"))?;
         self.changed(name);
         Ok(())
     }
@@ -106,9 +104,8 @@ impl Credentials {
         let Some(new) = new else { return Ok(Some(Ok((made, Ok(()))))) };
         let stored = async {
             let (nonce, ciphertext) = self.seal(tenant, name, &new)?;
-            tx.execute(sql::SET_SECRET, &[&name, &nonce.as_slice(), &ciphertext, &self.inner.key_id])
-                .await
-                .map_err(failed())?;
+            let params: store::Params<'_> = &[&name, &nonce.as_slice(), &ciphertext, &self.inner.key_id];
+            tx.execute(sql::SET_SECRET, params).await.map_err(failed())?;
             tx.commit().await.map_err(failed())?;
             Ok::<_, CredentialError>(())
         };

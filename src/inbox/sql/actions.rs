@@ -30,8 +30,7 @@ pub async fn add(
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8)"
     );
     let NewAction { action, by, said_by, reason, detail } = new;
-    tx.execute(&sql, &[&tenant.as_str(), &request, &action, &by, &said_by, &reason, &detail, &now])
-        .await
-        .map(drop)
-        .map_err(StoreError::query("noting what a person did with a message"))
+    let params: store::Params<'_> = &[&tenant.as_str(), &request, &action, &by, &said_by, &reason, &detail, &now];
+    let noted = tx.execute(&sql, params).await;
+    noted.map(drop).map_err(StoreError::query("noting what a person did with a message"))
 }

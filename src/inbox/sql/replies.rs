@@ -27,10 +27,9 @@ pub async fn add(
     let (lane, auto, trust) = (&answer.lane.0, !answer.failure, answer.trust.as_str());
     let context = answer.context.as_ref().map(|context| json!(context));
     let Answer { session, text, .. } = answer;
-    tx.execute(sql, &[&request.0, &segment, lane, &butler, session, &kind, text, &auto, &trust, &context])
-        .await
-        .map(drop)
-        .map_err(StoreError::query("writing an answer"))
+    let params: store::Params<'_> =
+        &[&request.0, &segment, lane, &butler, session, &kind, text, &auto, &trust, &context];
+    tx.execute(sql, params).await.map(drop).map_err(StoreError::query("writing an answer"))
 }
 
 store::row! {

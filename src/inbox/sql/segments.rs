@@ -56,10 +56,8 @@ pub async fn add(
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'open')"
     );
     let NewPart { id, n, butler, prompt, context, chosen_by } = part;
-    tx.execute(&sql, &[&tenant.as_str(), &id, &request, &n, &butler, &prompt, &context, &chosen_by])
-        .await
-        .map(drop)
-        .map_err(failed())
+    let params: store::Params<'_> = &[&tenant.as_str(), &id, &request, &n, &butler, &prompt, &context, &chosen_by];
+    tx.execute(&sql, params).await.map(drop).map_err(failed())
 }
 
 /// A part that a session of the switchboard names.

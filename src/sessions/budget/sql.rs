@@ -9,7 +9,7 @@ use rust_decimal::Decimal;
 
 use super::sum::Sum;
 use base::{ButlerName, Money, TenantId};
-use store::{Database, Lease, StoreError};
+use store::{AsRows, Database, Lease, StoreError};
 
 /// All kinds of tokens of a row together.
 const TOKENS: &str = "coalesce(input_tokens, 0) + coalesce(output_tokens, 0) + coalesce(cached_input_tokens, 0)
@@ -86,21 +86,27 @@ pub(super) async fn sums(
     Ok(rows.iter().filter_map(sum).collect())
 }
 
-/// What sessions of one day used, by butler and by what started them or by their model.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Entry {
-    pub day: Date,
-    pub butler: String,
-    /// `schedule:morning`, `trigger`, …; or a model's id.
-    pub what: Option<String>,
-    pub sessions: u64,
-    /// Of these, those of unknown cost.
-    pub unknown: u64,
-    pub tokens: u64,
-    /// Of these, what tools' schemas took, about; `None` where it is known of none.
-    pub schema_tokens: Option<u64>,
-    /// Of those whose cost is known; `None` where it is of none.
-    pub usd: Option<Money>,
+store::row! {
+    /// What sessions of one day used, by butler and by what started them or by their model.
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    pub(super) struct Entry {
+        pub day: Date,
+        pub butler: String,
+        /// `schedule:morning`, `trigger`, …; or a model's id.
+        pub what: Option<String>,
+        pub sessions: u64 = |row| known(row, "sessions").unwrap_or(0),
+        /// Of these, those of unknown cost.
+        pub unknown: u64 = |row| known(row, "unknown").unwrap_or(0),
+        pub tokens: u64 = |row| known(row, "tokens").unwrap_or(0),
+        /// Of these, what tools' schemas took, about; `None` where it is known of none.
+        pub schema_tokens: Option<u64> = |row| known(row, "schema_tokens"),
+        /// Of those whose cost is known; `None` where it is of none.
+        pub usd: Option<Money> = |row| row.get::<_, Option<Decimal>>("usd").map(Money),
+    }
+}
+
+fn known(row: &tokio_postgres::Row, column: &str) -> Option<u64> {
+    row.get::<_, Option<i64>>(column).and_then(|n| u64::try_from(n).ok())
 }
 
 /// A row's models. Where the program alone knew the price, all is its row's model.
@@ -153,28 +159,11 @@ pub(super) async fn entries(
     }
     let name = zone.iana_name().unwrap_or("UTC");
     let sql = format!(
-        "SELECT butler, day, what, sum(sessions)::bigint, sum(unknown)::bigint, sum(tokens)::bigint, sum(usd),
-                sum(schema_tokens)::bigint
+        "SELECT butler, day, what, sum(sessions)::bigint AS sessions, sum(unknown)::bigint AS unknown,
+                sum(tokens)::bigint AS tokens, sum(usd) AS usd, sum(schema_tokens)::bigint AS schema_tokens
          FROM ({}) e GROUP BY butler, day, what",
         parts.join(" UNION ALL ")
     );
-    let rows = lease
-        .read(&sql, &[&tenant.as_str(), &from, &until, &name])
-        .await
-        .map_err(StoreError::query("adding up what sessions cost"))?;
-    let known = |r: &tokio_postgres::Row, i: usize| r.get::<_, Option<i64>>(i).and_then(|n| u64::try_from(n).ok());
-    let count = |r: &tokio_postgres::Row, i: usize| known(r, i).unwrap_or(0);
-    Ok(rows
-        .iter()
-        .map(|r| Entry {
-            butler: r.get(0),
-            day: r.get(1),
-            what: r.get(2),
-            sessions: count(r, 3),
-            unknown: count(r, 4),
-            tokens: count(r, 5),
-            schema_tokens: known(r, 7),
-            usd: r.get::<_, Option<Decimal>>(6).map(Money),
-        })
-        .collect())
+    let rows = lease.read(&sql, &[&tenant.as_str(), &from, &until, &name]).await;
+    rows.typed().map_err(StoreError::query("adding up what sessions cost"))
 }
