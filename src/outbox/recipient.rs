@@ -93,13 +93,15 @@ pub(super) struct ChannelInfo {
     pub targets: Vec<String>,
 }
 
-/// Somebody who has the wanted name, or the wanted identity.
-#[derive(Clone, Debug)]
-pub(super) struct ContactMatch {
-    pub contact: Uuid,
-    pub name: String,
-    /// Null: they are known by name alone.
-    pub at: Option<(String, String)>,
+store::row! {
+    /// Somebody who has the wanted name, or the wanted identity.
+    #[derive(Clone, Debug)]
+    pub(super) struct ContactMatch {
+        pub contact: Uuid = |row| row.get("id"),
+        pub name: String,
+        /// Null: they are known by name alone.
+        pub at: Option<(String, String)> = |row| row.get::<_, Option<String>>("channel").zip(row.get("identity")),
+    }
 }
 
 /// Decides. `owner` is `None` for a tenant whom the settings do not know: then the owner is reached in the chat.

@@ -1,12 +1,10 @@
 //! Who is known by a name or an identity.
 
-use tokio_postgres::Row;
-
 use crate::handle::Outbox;
 use crate::recipient::{ContactMatch, Recipient, RecipientError, decide};
 use base::TenantId;
 use base::text::plain_identity;
-use store::{Lease, StoreError};
+use store::{AsRows, Lease, StoreError};
 
 impl Outbox {
     /// To whom a delivery goes that names this channel and recipient, each or neither. Reads, and changes nothing.
@@ -34,11 +32,5 @@ async fn people(
 ) -> Result<Vec<ContactMatch>, StoreError> {
     let sql = (outbox.inner.parts.people_called)("$1", "$2", "$3");
     let rows = lease.read(&sql, &[&wanted, &plain_identity(wanted), &tenant.as_str()]).await;
-    let rows = rows.map_err(StoreError::query("looking up a recipient"))?;
-    let known = |row: &Row| ContactMatch {
-        contact: row.get("id"),
-        name: row.get("name"),
-        at: row.get::<_, Option<String>>("channel").zip(row.get("identity")),
-    };
-    Ok(rows.iter().map(known).collect())
+    rows.typed().map_err(StoreError::query("looking up a recipient"))
 }

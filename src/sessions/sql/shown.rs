@@ -126,7 +126,8 @@ store::row! {
         pub total_cached_input_tokens: Option<i64> = |row| row.get("cached_input"),
         pub total_cache_creation_tokens: Option<i64> = |row| row.get("cache_creation"),
         /// An exact decimal.
-        pub total_cost_usd: Option<String> = |row| row.get::<_, Option<Decimal>>("cost_usd").map(|d| d.normalize().to_string()),
+        pub total_cost_usd: Option<String> =
+            |row| row.get::<_, Option<Decimal>>("cost_usd").map(|d| d.normalize().to_string()),
         pub sessions_of_unknown_cost: i64 = |row| row.get("unknown_cost"),
     }
 }
