@@ -57,11 +57,7 @@ pub(super) fn invocation(
         mcp_url: mcp_url(inner.parts.port),
         token: token.expose().to_owned().into(),
         traceparent: trigger.request.trace_context.traceparent.clone(),
-        max_turns: trigger
-            .options
-            .limits
-            .turns
-            .map_or(config.sessions.max_turns, |own| own.min(config.sessions.max_turns)),
+        max_turns: trigger.options.limits.turns.unwrap_or(u32::MAX).min(config.sessions.max_turns),
         one_round: trigger.options.one_round,
         max_output_tokens: None,
         request_timeout: None,

@@ -91,11 +91,7 @@ impl Inner {
             tool_tokens: 0,
             built_in_tools: config.runtime.tools.clone(),
             environment: Vec::new(),
-            max_turns: trigger
-                .options
-                .limits
-                .turns
-                .map_or(config.sessions.max_turns, |own| own.min(config.sessions.max_turns)),
+            max_turns: trigger.options.limits.turns.unwrap_or(u32::MAX).min(config.sessions.max_turns),
             max_tool_calls: config.sessions.max_tool_calls,
             session_timeout: config.sessions.session_timeout,
             limits: account.limits_left(),
