@@ -7,12 +7,14 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 use tokio::sync::{Notify, watch};
+
+use super::task::lock;
 
 /// What fails. The name of each is shown in `status` and `/readyz`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, IntoStaticStr)]
@@ -70,10 +72,6 @@ struct Inner {
     probed: AtomicBool,
     asked: Notify,
     rounds: watch::Sender<u64>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Machine {

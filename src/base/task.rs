@@ -4,6 +4,7 @@
 //! panics fails its [`Group`]: the butler or the household that it belongs to.
 
 use std::future::Future;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -90,6 +91,11 @@ impl<T> Future for LogPanic<T> {
             }
         }
     }
+}
+
+/// Locks what tasks share, although one of them may have panicked with it in hand.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

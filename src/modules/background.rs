@@ -2,7 +2,7 @@
 //! shown in `status` and `/readyz`, and stopped in reverse order.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use base::{Backoff, task};
+use base::Backoff;
+use base::task::{self, lock};
 
 /// After its first failure a task is started again within this.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
@@ -120,15 +121,15 @@ pub(super) struct TaskBoard {
 
 impl TaskBoard {
     pub fn of(&self, module: &str) -> BTreeMap<String, TaskHealth> {
-        self.lock().get(module).cloned().unwrap_or_default()
+        lock(&self.shown).get(module).cloned().unwrap_or_default()
     }
 
     pub fn note_of(&self, module: &str) -> Option<String> {
-        self.notes.lock().unwrap_or_else(|e| e.into_inner()).get(module).cloned()
+        lock(&self.notes).get(module).cloned()
     }
 
     pub fn note(&self, module: &str, what: Option<String>) {
-        let mut notes = self.notes.lock().unwrap_or_else(|e| e.into_inner());
+        let mut notes = lock(&self.notes);
         match what {
             Some(what) => notes.insert(module.to_owned(), what),
             None => notes.remove(module),
@@ -136,11 +137,7 @@ impl TaskBoard {
     }
 
     fn show(&self, module: &str, task: &str, health: &TaskHealth) {
-        self.lock().entry(module.to_owned()).or_default().insert(task.to_owned(), health.clone());
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, BTreeMap<String, TaskHealth>>> {
-        self.shown.lock().unwrap_or_else(|e| e.into_inner())
+        lock(&self.shown).entry(module.to_owned()).or_default().insert(task.to_owned(), health.clone());
     }
 }
 

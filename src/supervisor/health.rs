@@ -4,13 +4,14 @@
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use base::{ActiveFault, ByteSize, DiskSpace, Fault, HumanDuration, Machine, memory, task};
+use base::task::{self, lock};
+use base::{ActiveFault, ByteSize, DiskSpace, Fault, HumanDuration, Machine, memory};
 use butler::Trouble;
 use outbox::Outbox;
 use store::Database;
@@ -62,10 +63,6 @@ type Found = Vec<(Fault, Option<String>)>;
 struct Out {
     begun: Instant,
     probe: JoinHandle<Found>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Health {

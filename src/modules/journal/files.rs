@@ -11,10 +11,11 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 use ::journal::file::{DIRECTORIES, FileName};
 use ::journal::wire::RefusedEdit;
+use base::task::lock;
 use base::{access_list, crash};
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use nix::unistd::Gid;
@@ -199,15 +200,15 @@ impl JournalFiles {
 
     /// Notes that a text which somebody wrote is the journal's own now.
     pub fn accept(&self, file: &FileName, text: &str) -> io::Result<()> {
-        let _writing = self.lock();
+        let _writing = lock(&self.writing);
         replace(&self.place(file)?.written, text)
     }
 
     /// Gives a file this text; without one it goes. Returns whether it was done: an edited file stays as it is.
     pub fn write(&self, file: &FileName, text: Option<&str>) -> io::Result<bool> {
-        let _writing = self.lock();
+        let _writing = lock(&self.writing);
         let done = self.write_alone(file, text);
-        let mut unwritten = held(&self.unwritten);
+        let mut unwritten = lock(&self.unwritten);
         match &done {
             Ok(_) => drop(unwritten.remove(file)),
             Err(e) => drop(unwritten.insert(file.clone(), e.to_string())),
@@ -217,17 +218,17 @@ impl JournalFiles {
 
     /// What is not on the disk as it is to be, a sentence each without its end.
     pub fn unwritten(&self) -> Vec<String> {
-        held(&self.unwritten).iter().map(|(file, why)| format!("{file} can't be written: {why}")).collect()
+        lock(&self.unwritten).iter().map(|(file, why)| format!("{file} can't be written: {why}")).collect()
     }
 
     /// These edits, and no others, are not taken in by themselves.
     pub fn wait(&self, edits: Vec<RefusedEdit>) {
-        *held(&self.waiting) = edits;
+        *lock(&self.waiting) = edits;
     }
 
     /// Why edits wait that would be taken in by themselves.
     pub fn waiting(&self) -> Vec<String> {
-        held(&self.waiting).iter().map(|RefusedEdit { file, why }| format!("The edit of {file} waits: {why}")).collect()
+        lock(&self.waiting).iter().map(|RefusedEdit { file, why }| format!("The edit of {file} waits: {why}")).collect()
     }
 
     fn write_alone(&self, file: &FileName, text: Option<&str>) -> io::Result<bool> {
@@ -293,14 +294,6 @@ impl JournalFiles {
         forget(next)?;
         Ok(false)
     }
-
-    fn lock(&self) -> MutexGuard<'_, ()> {
-        held(&self.writing)
-    }
-}
-
-fn held<T>(what: &Mutex<T>) -> MutexGuard<'_, T> {
-    what.lock().unwrap_or_else(|e| e.into_inner())
 }
 
 /// Where a file and the notes on it are, below directories that are held open: whatever somebody puts in the place of a
