@@ -23,7 +23,7 @@ const WRITE_EVERY: Duration = Duration::from_secs(10);
 /// A probe that is out for so long makes the household not ready: with the time until it is sent, people are told
 /// within two seconds.
 const SLOW: Duration = Duration::from_millis(750);
-/// A probe that is out for so long is a fault: work is begun no more. A machine under load answers late, too.
+/// A probe that was waited for so long is a fault: work is begun no more. A machine under load answers late, too.
 const SILENT: Duration = Duration::from_secs(5);
 /// A question to the database is given up after so long, and asked over a new connection.
 const GIVEN_UP: Duration = Duration::from_secs(15);
@@ -62,6 +62,8 @@ type Found = Vec<(Fault, Option<String>)>;
 /// A probe that is out.
 struct Out {
     begun: Instant,
+    /// For how long it was waited for. A wait counts as one, however long this process stood still in it.
+    waited: Duration,
     probe: JoinHandle<Found>,
 }
 
@@ -128,16 +130,21 @@ impl Health {
     async fn answer(&self, mut out: Out, (fault, name): (Fault, &str)) -> Option<Out> {
         match tokio::time::timeout(EVERY, &mut out.probe).await {
             Ok(Ok(found)) => {
-                found.into_iter().for_each(|(fault, why)| self.machine().tell(fault, why));
+                // Limits within a probe run out, too, while this process stands still: the next one says what is so.
+                let stood_still = out.begun.elapsed().saturating_sub(out.waited) > SILENT;
+                let known = found.into_iter().filter(|(_, why)| why.is_none() || !stood_still);
+                known.for_each(|(fault, why)| self.machine().tell(fault, why));
                 None
             }
             // It panicked, which the log has; nothing was found out.
             Ok(Err(_)) => None,
-            Err(_) if out.begun.elapsed() > SILENT => {
-                self.machine().tell(fault, Some(silence(name, out.begun.elapsed())));
+            Err(_) => {
+                out.waited += EVERY;
+                if out.waited > SILENT {
+                    self.machine().tell(fault, Some(silence(name, out.begun.elapsed())));
+                }
                 Some(out)
             }
-            Err(_) => Some(out),
         }
     }
 
@@ -148,7 +155,7 @@ impl Health {
             let looked = tokio::task::spawn_blocking(move || look(&dir, floor, write)).await;
             looked.unwrap_or_default()
         });
-        Out { begun: Instant::now(), probe }
+        Out { begun: Instant::now(), waited: Duration::ZERO, probe }
     }
 
     fn probe_database(&self, write: bool) -> Out {
@@ -162,7 +169,7 @@ impl Health {
             };
             vec![(Fault::Database, why)]
         });
-        Out { begun: Instant::now(), probe }
+        Out { begun: Instant::now(), waited: Duration::ZERO, probe }
     }
 }
 

@@ -284,6 +284,48 @@ async fn a_database_that_hangs_is_said_to() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_daemon_that_stood_still_calls_no_silence_a_fault() {
+    for _ in 0..5 {
+        if stood_still().await {
+            return;
+        }
+    }
+    panic!("the machine is so busy that the database was silent for long each time");
+}
+
+/// Whether the daemon stood still before it could have called the database's silence a fault.
+async fn stood_still() -> bool {
+    let model = counting_model(0).await;
+    let household = Household::few_with_model(&model).with_tally(2);
+    let mut daemon = household.start().await;
+    rule(&household.owner().await, "count: ", "tally").await;
+    turns(&daemon, None).await;
+    let (database, begun) = (server(postmaster(&household)), Instant::now());
+    signal(&database, libc::SIGSTOP);
+    // A probe of it is out, and nobody is there to hear its answer.
+    turns(&daemon, Some("database")).await;
+    daemon.signal(libc::SIGSTOP);
+    let in_time = begun.elapsed() < Duration::from_secs(3);
+    signal(&database, libc::SIGCONT);
+    if !in_time {
+        daemon.signal(libc::SIGCONT);
+        return false;
+    }
+    // Time itself is what is waited for: more than makes a silence a fault.
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    daemon.signal(libc::SIGCONT);
+    daemon.ready().await;
+    insist(&household.data(), &envelope("after", "chat", "count: after", "interactive")).await;
+    all_done(&household, 1).await;
+    let told = "SELECT count(*) FROM shared.notices WHERE kind = 'machine'";
+    let told: i64 = household.owner().await.query_one(told, &[]).await.expect("notices").get(0);
+    let log = daemon.log();
+    assert!(told == 0 && !log.contains("no work is begun until that is over"), "{told} notices\n{log}");
+    assert_eq!(daemon.stop_blocking(), 0);
+    true
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_daemon_without_descriptors_says_so_and_goes_on() {
     let model = counting_model(0).await;
     let household = Household::few_with_model(&model).with_tally(2);
