@@ -82,6 +82,41 @@ async fn a_calendar_that_was_never_read_is_neither_empty_nor_free() {
     assert!(code == 0 && said.contains("The calendar cal was never synced: "), "{code} {said}");
 }
 
+/// Whether a sync is at work and what the last one came to are told of the same moment.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sync_that_ends_while_its_state_is_read_is_not_called_failed() {
+    let household = Household::new()
+        .with_module("general", "calendar", &section("http://127.0.0.1:9/"))
+        .env("BUTLER_CALENDAR_PASSWORD", PASSWORD);
+    let daemon = household.start().await;
+    let (butler, db) = (daemon.mcp("general"), household.owner().await);
+    let begun = "UPDATE shared.calendar_cursors SET claim = gen_random_uuid(), error = 'it was away',
+                     lease_until = clock_timestamp() + interval '1 hour' WHERE claim IS NULL";
+    eventually("a sync is at work after one that failed", || async {
+        let calendars = db.execute(begun, &[]).await.map_err(|e| e.to_string())?;
+        if calendars == 1 { Ok(()) } else { Err(format!("{calendars} calendars")) }
+    })
+    .await;
+    db.batch_execute("BEGIN; LOCK TABLE shared.calendar_conflicts IN ACCESS EXCLUSIVE MODE").await.expect("the lock");
+    let ended = async {
+        let waiting = "SELECT count(*) FROM pg_locks
+                       WHERE relation = 'shared.calendar_conflicts'::regclass AND NOT granted";
+        eventually("conflicts are counted, which comes last", || async {
+            let waiting: i64 = db.query_one(waiting, &[]).await.map_err(|e| e.to_string())?.get(0);
+            if waiting > 0 { Ok(()) } else { Err("nobody waits".to_owned()) }
+        })
+        .await;
+        let ended = "UPDATE shared.calendar_cursors SET claim = NULL, lease_until = NULL, error = NULL,
+                         synced_at = clock_timestamp(), due_at = clock_timestamp() + interval '1 hour';
+                     COMMIT";
+        db.batch_execute(ended).await.expect("its end");
+    };
+    let (answer, ()) = tokio::join!(butler.ok("calendar_sync_status", json!({})), ended);
+    // The other one where somebody else had counted.
+    let state = answer["calendars"][0]["state"].as_str();
+    assert!(matches!(state, Some("syncing" | "synced")), "{answer}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_owner_is_known_by_the_address_that_the_house_knows() {
     let Some(server) = Radicale::start("calendar_gaps::addresses").await else { return };

@@ -208,7 +208,7 @@ pub(super) async fn status(call: &ToolCall, book: &Book) -> Result<Value, ToolEr
         // Nobody else has a local calendar, so it is always as it should be.
         let word = match (source.provider.as_str(), state) {
             ("local", _) => "local",
-            (_, Some(state)) if state.busy => "syncing",
+            _ if source.busy => "syncing",
             (_, None) => "unknown",
             _ if source.error.is_some() => "failed",
             _ if source.synced_at.is_none() => "waiting",
@@ -253,7 +253,7 @@ pub(super) async fn force(call: &ToolCall, book: &Book) -> Result<Value, ToolErr
         }
         // Another daemon may be the one that does it, so the rows are looked at.
         for _ in 0..PATIENCE {
-            if following(book, &sources).await?.iter().all(|state| !state.busy) {
+            if book.sources(call, &names(call)).await?.iter().all(|source| !source.busy) {
                 break;
             }
             tokio::time::sleep(LOOK).await;

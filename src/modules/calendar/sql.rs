@@ -24,6 +24,8 @@ store::row! {
         pub time_zone: String,
         pub synced_at: Option<Timestamp>,
         pub error: Option<String>,
+        /// Whether a sync is at work or asked for.
+        pub busy: bool,
         /// Whether any event of the household is about an entity: where none is, no list looks for one.
         pub has_about: bool,
     }
@@ -264,6 +266,7 @@ pub(super) async fn project(
 /// The calendars that the butler sees, in the order of its settings.
 pub(super) async fn sources(call: &ToolCall) -> Result<Vec<SourceRow>, ToolError> {
     let sql = "SELECT s.id, s.name, s.provider, s.read_only, s.time_zone, c.synced_at, c.error,
+                      coalesce(c.asked OR c.claim IS NOT NULL, false) AS busy,
                       (SELECT shared.calendar_has_about()) AS has_about FROM shared.calendar_sources s
                JOIN shared.calendar_readers r ON r.source = s.id
                LEFT JOIN shared.calendar_cursors c ON c.source = s.id ORDER BY r.place";

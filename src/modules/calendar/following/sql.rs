@@ -46,8 +46,6 @@ store::row! {
         pub source: Uuid = |row| row.get("id"),
         pub name: String,
         pub error: Option<String>,
-        /// Whether a sync is at work or asked for.
-        pub busy: bool,
         /// Changes that the provider doesn't know yet.
         pub waiting: i64,
         pub conflicts: i64,
@@ -160,7 +158,7 @@ pub(in super::super) async fn ask(
 
 /// How these calendars follow.
 pub(in super::super) async fn states(lease: &mut Lease, sources: &[Uuid]) -> Result<Vec<StateRow>, StoreError> {
-    let sql = "SELECT s.id, s.name, c.error, c.asked OR c.claim IS NOT NULL AS busy,
+    let sql = "SELECT s.id, s.name, c.error,
                    (SELECT count(*) FROM shared.calendar_items i
                     WHERE i.tenant_id = s.tenant_id AND i.source = s.id AND i.pending) AS waiting,
                    (SELECT count(*) FROM shared.calendar_conflicts f
