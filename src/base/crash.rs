@@ -1,9 +1,10 @@
 //! Named crash points: where a test lets the process die as if by `kill -9`.
 //!
 //! `BUTLERD_CRASH_POINT=name` dies at the first passage, `name:3` at the third. `BUTLERD_STOP_POINT` stands still there
-//! until it gets SIGCONT, so that a test can do to the world around it what it wants at that moment; before the file that
-//! `BUTLERD_STOP_ARMED` names is there, passages do not count. Beside them stand points where a test lets the process panic, or go wrong in a way that the point knows. Builds without debug
-//! assertions (a release) contain none of this.
+//! until it gets SIGCONT, so that a test can do to the world around it what it wants at that moment; before the file
+//! that `BUTLERD_STOP_ARMED` names is there, passages do not count. Beside them stand points where a test lets the
+//! process panic, or go wrong in a way that the point knows. Builds without debug assertions (a release) contain none
+//! of this.
 
 /// Passes the crash point `name`; dies or stands still there if the environment says so.
 #[cfg(debug_assertions)]
