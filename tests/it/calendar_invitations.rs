@@ -210,23 +210,28 @@ async fn the_owners_answer_is_not_taken_along_to_a_new_event() {
     assert_eq!(server.titles().await, ["Party", "Rest"]);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_comes_to_it_after_the_owner_was_asked_learns_nothing() {
-    let Some(server) = Radicale::start("calendar_invitations::meanwhile").await else { return };
+/// A model that reads what strangers wrote first, so that its change of the event that the prompt names waits.
+async fn reads_then_notes() -> ScriptedModel {
     let call = |tool: &str, args: Value| json!({"call": {"tool": tool, "arguments": args}});
-    // It reads what a stranger wrote first, so that its change waits.
     let steps = json!([
         call("calendar_list_events", json!({"start_at": "2027-03-10", "end_at": "2027-03-11"})),
         call("calendar_update_event", json!({"event_id": "{{match.1}}", "description": "the code is 4711"})),
         {"say": "It waits."}]);
-    let model = model(json!([
+    model(json!([
         {"when": "A call of `", "steps": [{"say": "I know."}]},
         {"when": "(?s).*note it in event ([a-f0-9-]+)", "steps": steps},
     ]))
-    .await;
+    .await
+}
+
+const BEA: &str = "ATTENDEE;PARTSTAT=ACCEPTED:mailto:bea@example.org\r\n";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_comes_to_it_after_the_owner_was_asked_learns_nothing() {
+    let Some(server) = Radicale::start("calendar_invitations::meanwhile").await else { return };
+    let model = reads_then_notes().await;
     server.put("party", "Party", INVITED).await;
-    let bea = "ATTENDEE;PARTSTAT=ACCEPTED:mailto:bea@example.org\r\n";
-    for (name, more) in [("plan", ""), ("talk", bea), ("same", bea)] {
+    for (name, more) in [("plan", ""), ("talk", BEA), ("same", BEA)] {
         server.put(name, name, more).await;
     }
     let household = Household::with_model(&model).with_caldav("general", &server, PRIVATE);
@@ -264,6 +269,41 @@ async fn who_comes_to_it_after_the_owner_was_asked_learns_nothing() {
         let text = item(&server, name).await;
         assert_eq!(text.contains("4711"), !gains, "{name}: {came}: {text}");
     }
+}
+
+/// That somebody else learns of it makes the call wait; approved, it is still made on the word of whoever wrote to the
+/// session, and what is the owner's it does not change.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_approved_change_of_the_owners_event_says_why_it_was_not_made() {
+    let Some(server) = Radicale::start("calendar_invitations::owners").await else { return };
+    let model = reads_then_notes().await;
+    server.put("party", "Party", INVITED).await;
+    server.put("talk", "Talk", BEA).await;
+    let household = Household::with_model(&model).with_caldav("general", &server, PRIVATE);
+    let daemon = household.start().await;
+    let butler = daemon.mcp("general");
+    synced(&butler).await;
+    let db = household.owner().await;
+    let trust = "SELECT trust FROM shared.calendar_events WHERE uid = 'talk'";
+    assert_eq!(db.query_one(trust, &[]).await.expect("the event").get::<_, String>(0), "owner");
+    let event = id_of(&butler, "Talk").await;
+    told(&butler, &format!("note it in event {}", event.as_str().expect("an id"))).await;
+    assert_eq!(calls(&household).await, ["calendar_update_event pending exposure"]);
+    let id = last_call(&household).await;
+    cli(&household, &["approvals", "approve", &id]);
+    let came = eventually("it is at its end", || async {
+        let sql = "SELECT status, execution_result FROM shared.pending_actions WHERE id::text = $1";
+        let row = db.query_one(sql, &[&id]).await.map_err(|e| e.to_string())?;
+        let (status, came): (String, Option<Value>) = (row.get(0), row.get(1));
+        if status == "executed" { came.ok_or(status) } else { Err(status) }
+    })
+    .await;
+    let why = came["error"].as_str().unwrap_or_default();
+    let said = why.starts_with("Not done: what the owner or the house wrote is not changed on the word of others");
+    assert!(said && came["success"] == false && came["result"].is_null(), "{came}");
+    synced(&butler).await;
+    let text = item(&server, "talk").await;
+    assert!(!text.contains("4711"), "{came}: {text}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
