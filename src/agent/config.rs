@@ -44,22 +44,22 @@ pub struct AgentConfig {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<Image>,
     /// The largest number of model calls, retries not counted.
-    #[serde(default = "number::<30>")]
+    #[serde(default = "default_max_turns")]
     pub max_turns: u32,
     /// The run is over once the calls of the model's first answer are made, if one of them succeeded.
     #[serde(default)]
     pub one_round: bool,
     /// Of one model call. An answer cut by it is a failure, never taken for a whole one.
-    #[serde(default = "number::<8192>")]
+    #[serde(default = "default_max_output_tokens")]
     pub max_output_tokens: u32,
     /// From the sending of one model request to the end of its answer. A request that takes longer is not repeated.
-    #[serde(default = "millis::<300_000>")]
+    #[serde(default = "default_request_timeout")]
     pub request_timeout: HumanDuration,
     /// How often one model call is tried again after 429, 5xx, a refused connection or a broken-off answer.
-    #[serde(default = "number::<3>")]
+    #[serde(default = "default_max_retries")]
     pub max_retries: u32,
     /// The first delay between two tries; it doubles up to 30 s. A `retry-after` of the server comes first.
-    #[serde(default = "millis::<500>")]
+    #[serde(default = "default_retry_delay")]
     pub retry_delay: HumanDuration,
     /// Text is reported as it is written, too.
     #[serde(default)]
@@ -68,7 +68,7 @@ pub struct AgentConfig {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,
     /// Of one tool call. One that takes longer is reported to the model as unanswered, its effect unknown.
-    #[serde(default = "millis::<600_000>")]
+    #[serde(default = "default_tool_timeout")]
     pub tool_timeout: HumanDuration,
 }
 
@@ -82,13 +82,47 @@ pub struct Image {
     pub data: String,
 }
 
-/// A number that stands where the file says nothing.
-fn number<const N: u32>() -> u32 {
-    N
+fn default_max_turns() -> u32 {
+    30
+}
+fn default_max_output_tokens() -> u32 {
+    8192
+}
+fn default_request_timeout() -> HumanDuration {
+    HumanDuration::from_secs(300)
+}
+fn default_max_retries() -> u32 {
+    3
+}
+fn default_retry_delay() -> HumanDuration {
+    HumanDuration::from_millis(500)
+}
+fn default_tool_timeout() -> HumanDuration {
+    HumanDuration::from_secs(600)
 }
 
-fn millis<const MS: u64>() -> HumanDuration {
-    HumanDuration::from_millis(MS)
+impl AgentConfig {
+    /// A configuration with the default limits and no key.
+    pub fn new(api: Api, base_url: &str, model: &str, prompt: &str) -> Self {
+        Self {
+            api,
+            base_url: base_url.to_owned(),
+            model: model.to_owned(),
+            api_key_env: None,
+            system_prompt: String::new(),
+            prompt: prompt.to_owned(),
+            images: Vec::new(),
+            max_turns: default_max_turns(),
+            one_round: false,
+            max_output_tokens: default_max_output_tokens(),
+            request_timeout: default_request_timeout(),
+            max_retries: default_max_retries(),
+            retry_delay: default_retry_delay(),
+            stream_text: false,
+            temperature: None,
+            tool_timeout: default_tool_timeout(),
+        }
+    }
 }
 
 /// The content of `MCP_SERVERS`, the shape that other LLM programs read from their `mcp.json`.
@@ -143,28 +177,6 @@ pub enum ConfigError {
 }
 
 impl AgentConfig {
-    /// A configuration with the default limits and no key.
-    pub fn new(api: Api, base_url: &str, model: &str, prompt: &str) -> Self {
-        Self {
-            api,
-            base_url: base_url.to_owned(),
-            model: model.to_owned(),
-            api_key_env: None,
-            system_prompt: String::new(),
-            prompt: prompt.to_owned(),
-            images: Vec::new(),
-            max_turns: 30,
-            one_round: false,
-            max_output_tokens: 8192,
-            request_timeout: HumanDuration::from_secs(300),
-            max_retries: 3,
-            retry_delay: HumanDuration::from_millis(500),
-            stream_text: false,
-            temperature: None,
-            tool_timeout: HumanDuration::from_secs(600),
-        }
-    }
-
     /// Reads and checks the file.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let text = std::fs::read(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
