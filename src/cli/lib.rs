@@ -183,8 +183,8 @@ fn call(place: Place, command: Command) -> Outcome {
             place.call(|caller| undo::run(caller, request))
         }
         Command::Tool(what) => {
-            let args = tool::arguments(&what)?;
-            place.call(|caller| tool::run(caller, what, args))
+            let request = tool::prepare(what)?;
+            place.call(|caller| tool::run(caller, request))
         }
         other => Err(Problem::new(FAILED, "internal", format!("{other:?} is not a call to the daemon."), "")),
     }

@@ -30,28 +30,39 @@ pub enum Tool {
     },
 }
 
-/// Reads a call's arguments; nothing else has any.
-pub fn arguments(what: &Tool) -> Result<Typed, Problem> {
+/// What is asked of the daemon, once the arguments were read.
+pub enum Request {
+    List { butler: String },
+    Show { butler: String, tool: String },
+    Call { butler: String, tool: String, args: Typed },
+}
+
+/// Reads a call's arguments.
+pub fn prepare(what: Tool) -> Result<Request, Problem> {
     match what {
-        Tool::Call { first, more, .. } => typed(first.iter().chain(more).cloned().collect()),
-        Tool::List { .. } | Tool::Show { .. } => typed(Vec::new()),
+        Tool::List { butler } => Ok(Request::List { butler }),
+        Tool::Show { butler, tool } => Ok(Request::Show { butler, tool }),
+        Tool::Call { butler, tool, first, more } => {
+            let words = first.into_iter().chain(more).collect();
+            Ok(Request::Call { butler, tool, args: typed(words)? })
+        }
     }
 }
 
-pub async fn run(caller: Caller, what: Tool, args: Typed) -> Outcome {
-    match what {
-        Tool::List { butler } => caller.list(caller.quick()?.tool_list(butler).await, |out, tools| {
+pub async fn run(caller: Caller, request: Request) -> Outcome {
+    match request {
+        Request::List { butler } => caller.list(caller.quick()?.tool_list(butler).await, |out, tools| {
             out.table(tools)
                 .column("TOOL", |t| &t.name)
                 .column("EFFECT", |t| &t.effect)
                 .column("DESCRIPTION", |t| one_line(&t.description, 100))
                 .print("No tools");
         }),
-        Tool::Show { butler, tool } => {
+        Request::Show { butler, tool } => {
             let tool = find(&caller, &butler, &tool).await?;
             caller.out.answer(&tool, show)
         }
-        Tool::Call { butler, tool, .. } => {
+        Request::Call { butler, tool, args } => {
             let args: Map<String, Value> = match args {
                 Typed::Object(args) => args,
                 Typed::Words(words) => {
