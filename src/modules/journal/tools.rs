@@ -76,23 +76,39 @@ pub(super) fn tools(journals: &Arc<Journals>) -> Result<Vec<Tool>, ModuleError> 
         json!(["end", "summary"]),
         write(),
     )?;
-    let with = |def: Arc<Definition>| {
+    let with = |def: &Arc<Definition>, what: What| {
         let journals = journals.clone();
-        Tool::new(&def, handler(move |call| run(call, journals.clone())))
+        Tool::new(def, handler(move |call| run(call, journals.clone(), what)))
     };
-    Ok([read, written, logged, archived, checkpoint].map(with).into())
+    Ok(vec![
+        with(&read, What::Read),
+        with(&written, What::Write),
+        with(&logged, What::Log),
+        with(&archived, What::Archive),
+        with(&checkpoint, What::Checkpoint),
+    ])
 }
 
-async fn run(call: ToolCall, journals: Arc<Journals>) -> Result<Value, ToolError> {
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum What {
+    Read,
+    Write,
+    Log,
+    Archive,
+    Checkpoint,
+}
+
+async fn run(call: ToolCall, journals: Arc<Journals>, what: What) -> Result<Value, ToolError> {
     let tenant = &call.context().tenant_id;
     let mut lease = journals.lease(tenant).await?;
     let sync = sql::sync_of(&mut lease, (journals.schema(), tenant), call.context().request_id).await?;
     drop(lease);
-    let op = match call.def.name.as_str() {
-        "journal_read" => return read(&call, &journals, sync).await,
-        "journal_checkpoint" => return checkpoint(&call, &journals, sync).await,
-        // The others are named by what they do.
-        name => tagged(&call, name.trim_start_matches("journal_"))?,
+    let op = match what {
+        What::Read => return read(&call, &journals, sync).await,
+        What::Checkpoint => return checkpoint(&call, &journals, sync).await,
+        What::Write => tagged(&call, "write")?,
+        What::Log => tagged(&call, "log")?,
+        What::Archive => tagged(&call, "archive")?,
     };
     match sync {
         Some(sync) => draft(&call, &journals, &sync, &op).await,
