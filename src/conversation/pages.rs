@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::sql::{self, PageEntry};
 use base::TenantId;
-use store::{Database, Params, StoreError};
+use store::{Database, StoreError};
 
 /// Entries that one page of conversations goes through.
 const THROUGH: i64 = 3_000;
@@ -38,8 +38,7 @@ impl ConversationPages {
     pub async fn conversations(&self, tenant: &TenantId, before: Option<i64>, most: i64) -> Result<Page, StoreError> {
         let mut lease = self.db.shared(tenant).await?;
         let window = sql::window(&mut lease, tenant, before.unwrap_or(i64::MAX), THROUGH).await?;
-        let params: Params<'_> = &[&tenant.as_str(), &window.low, &window.before, &most];
-        let entries = sql::paged(&mut lease, sql::LAST_OF_LANES, params).await?;
+        let entries = sql::last_of_lanes(&mut lease, tenant, &window, most).await?;
         Ok(page_of(entries, &window, most))
     }
 
@@ -53,8 +52,7 @@ impl ConversationPages {
     ) -> Result<Page, StoreError> {
         let mut lease = self.db.shared(tenant).await?;
         let window = sql::window(&mut lease, tenant, before.unwrap_or(i64::MAX), SEARCHED).await?;
-        let params: Params<'_> = &[&tenant.as_str(), &window.low, &window.before, &like(text), &most];
-        let entries = sql::paged(&mut lease, sql::SAYING, params).await?;
+        let entries = sql::saying(&mut lease, tenant, &window, &like(text), most).await?;
         Ok(page_of(entries, &window, most))
     }
 
@@ -68,8 +66,7 @@ impl ConversationPages {
     ) -> Result<Option<Page>, StoreError> {
         let mut lease = self.db.shared(tenant).await?;
         let Some(lane) = sql::lane_of(&mut lease, tenant, entry).await? else { return Ok(None) };
-        let params: Params<'_> = &[&tenant.as_str(), &lane.0, &before.unwrap_or(i64::MAX), &(most + 1)];
-        let entries = sql::paged(&mut lease, sql::OF_LANE, params).await?;
+        let entries = sql::of_lane(&mut lease, tenant, &lane, before.unwrap_or(i64::MAX), most + 1).await?;
         Ok(Some(cut(entries, most)))
     }
 
@@ -82,8 +79,7 @@ impl ConversationPages {
         most: i64,
     ) -> Result<Page, StoreError> {
         let mut lease = self.db.shared(tenant).await?;
-        let params: Params<'_> = &[&tenant.as_str(), &contact, &before.unwrap_or(i64::MAX), &(most + 1)];
-        let entries = sql::paged(&mut lease, sql::OF_CONTACT, params).await?;
+        let entries = sql::of_contact(&mut lease, tenant, contact, before.unwrap_or(i64::MAX), most + 1).await?;
         Ok(cut(entries, most))
     }
 }

@@ -286,11 +286,7 @@ pub(super) async fn window(lease: &mut Lease, tenant: &TenantId, before: i64, mo
 }
 
 /// Entries `c` of the log of which a condition holds, the newest first; as many as the last of the parameters says.
-pub(super) async fn paged(
-    lease: &mut Lease,
-    condition: &str,
-    params: Params<'_>,
-) -> Result<Vec<PageEntry>, StoreError> {
+async fn paged(lease: &mut Lease, condition: &str, params: Params<'_>) -> Result<Vec<PageEntry>, StoreError> {
     let sql = format!(
         "SELECT c.seq, {COLUMNS} FROM shared.conversation c
          WHERE c.tenant_id = $1 AND {condition} ORDER BY c.seq DESC LIMIT ${}",
@@ -299,21 +295,59 @@ pub(super) async fn paged(
     lease.read(&sql, params).await.typed().map_err(failed())
 }
 
-/// Of each conversation whose last entry is in a window that entry.
-pub(super) const LAST_OF_LANES: &str = "c.seq >= $2 AND c.seq < $3
+/// Of each conversation whose last entry is in this window that entry, the newest first.
+pub(super) async fn last_of_lanes(
+    lease: &mut Lease,
+    tenant: &TenantId,
+    window: &Window,
+    most: i64,
+) -> Result<Vec<PageEntry>, StoreError> {
+    let is_last = "c.seq >= $2 AND c.seq < $3
            AND NOT EXISTS (SELECT 1 FROM shared.conversation n
                            WHERE n.tenant_id = $1 AND n.lane = c.lane AND n.seq > c.seq)";
-/// What in a window says this, a pattern of `ILIKE`.
-pub(super) const SAYING: &str = "c.seq >= $2 AND c.seq < $3
+    paged(lease, is_last, &[&tenant.as_str(), &window.low, &window.before, &most]).await
+}
+
+/// What in this window says this, the newest first. `like` is a pattern of `ILIKE`.
+pub(super) async fn saying(
+    lease: &mut Lease,
+    tenant: &TenantId,
+    window: &Window,
+    like: &str,
+    most: i64,
+) -> Result<Vec<PageEntry>, StoreError> {
+    let says = "c.seq >= $2 AND c.seq < $3
            AND (c.text ILIKE $4 OR c.subject ILIKE $4 OR c.person ILIKE $4 OR c.person_name ILIKE $4)";
-/// What was said in a conversation before a place.
-pub(super) const OF_LANE: &str = "c.lane = $2 AND c.seq < $3";
-/// What was said to a contact, or by one, on all channels before a place.
-pub(super) const OF_CONTACT: &str = "c.contact_id = $2 AND c.seq < $3";
+    paged(lease, says, &[&tenant.as_str(), &window.low, &window.before, &like, &most]).await
+}
 
 /// The conversation that an entry belongs to.
 pub(super) async fn lane_of(lease: &mut Lease, tenant: &TenantId, entry: Uuid) -> Result<Option<Lane>, StoreError> {
     let sql = "SELECT c.lane FROM shared.conversation c WHERE c.tenant_id = $1 AND c.entry = $2 LIMIT 1";
     let rows = lease.read(sql, &[&tenant.as_str(), &entry]).await.map_err(failed())?;
     Ok(rows.first().map(|row| Lane(row.get("lane"))))
+}
+
+/// What was said in a conversation before `before`, the newest first.
+pub(super) async fn of_lane(
+    lease: &mut Lease,
+    tenant: &TenantId,
+    lane: &Lane,
+    before: i64,
+    most: i64,
+) -> Result<Vec<PageEntry>, StoreError> {
+    let params: Params<'_> = &[&tenant.as_str(), &lane.0, &before, &most];
+    paged(lease, "c.lane = $2 AND c.seq < $3", params).await
+}
+
+/// What was said to a contact, or by one, on all channels before `before`, the newest first.
+pub(super) async fn of_contact(
+    lease: &mut Lease,
+    tenant: &TenantId,
+    contact: Uuid,
+    before: i64,
+    most: i64,
+) -> Result<Vec<PageEntry>, StoreError> {
+    let params: Params<'_> = &[&tenant.as_str(), &contact, &before, &most];
+    paged(lease, "c.contact_id = $2 AND c.seq < $3", params).await
 }
