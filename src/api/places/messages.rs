@@ -1,7 +1,7 @@
 //! Messages that came in, what was said, and what was sent.
 
 use admin::calls::{ConversationsApiServer, DeliveriesApiServer, InboxApiServer};
-use admin::{Failure, SaidRow, SavedFile};
+use admin::{ConversationPage, Failure, SaidRow, SavedFile};
 use inbox::Reopened;
 use inbox::messages::Entry;
 use outbox::{Changed, DeliveryView};
@@ -87,6 +87,15 @@ struct Reroute {
     part: Option<i32>,
 }
 
+fn said(visit: &Visit, page: ConversationPage) -> Page<SaidRow> {
+    visit.part(page.entries, page.before, Vec::new())
+}
+
+async fn conversations(visit: &Visit, wanted: Paging) -> Result<Page<SaidRow>, Failure> {
+    let start = visit.start::<i64>(&wanted)?;
+    Ok(said(visit, visit.calls.conversations_list(&visit.ext, start.at, Some(start.limit)).await?))
+}
+
 /// What to look for.
 #[derive(Deserialize, JsonSchema)]
 struct Searched {
@@ -97,6 +106,12 @@ struct Searched {
     paging: Paging,
 }
 
+async fn search(visit: &Visit, wanted: Searched) -> Result<Page<SaidRow>, Failure> {
+    let start = visit.start::<i64>(&wanted.paging)?;
+    let found = visit.calls.conversations_search(&visit.ext, wanted.text, start.at, Some(start.limit)).await?;
+    Ok(said(visit, found))
+}
+
 /// A list below something.
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct ListOf {
@@ -104,6 +119,18 @@ pub(super) struct ListOf {
     pub id: Uuid,
     #[serde(flatten)]
     pub paging: Paging,
+}
+
+async fn conversation(visit: &Visit, wanted: ListOf) -> Result<Page<SaidRow>, Failure> {
+    let start = visit.start::<i64>(&wanted.paging)?;
+    let found = visit.calls.conversations_show(&visit.ext, wanted.id, start.at, Some(start.limit)).await?;
+    Ok(said(visit, found))
+}
+
+pub(super) async fn with_contact(visit: &Visit, wanted: ListOf) -> Result<Page<SaidRow>, Failure> {
+    let start = visit.start::<i64>(&wanted.paging)?;
+    let found = visit.calls.conversations_with(&visit.ext, wanted.id, start.at, Some(start.limit)).await?;
+    Ok(said(visit, found))
 }
 
 /// How far a delivery is.
@@ -155,22 +182,4 @@ forwards! {
     delivery(of: ById) -> DeliveryView = deliveries_show(of.id);
     file(of: DeliveredFileOf) -> SavedFile = deliveries_file(of.handle);
     delivery_retry(of: ById, _: Nothing) -> Changed = deliveries_retry(of.id);
-}
-
-/// Pages of what was said.
-macro_rules! said {
-    ($($vis:vis $name:ident($wanted:ident: $type:ty, $paging:expr) = $call:ident($($arg:expr),*);)+) => {$(
-        $vis async fn $name(visit: &Visit, $wanted: $type) -> Result<Page<SaidRow>, Failure> {
-            let start = visit.start::<i64>($paging)?;
-            let page = visit.calls.$call(&visit.ext, $($arg,)* start.at, Some(start.limit)).await?;
-            Ok(visit.part(page.entries, page.before, Vec::new()))
-        }
-    )+};
-}
-
-said! {
-    conversations(wanted: Paging, &wanted) = conversations_list();
-    search(wanted: Searched, &wanted.paging) = conversations_search(wanted.text);
-    conversation(wanted: ListOf, &wanted.paging) = conversations_show(wanted.id);
-    pub(super) with_contact(wanted: ListOf, &wanted.paging) = conversations_with(wanted.id);
 }
