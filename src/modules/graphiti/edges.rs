@@ -10,7 +10,9 @@ use uuid::Uuid;
 /// The id of a name in a scope.
 fn named(scope: &str, name: &str) -> Uuid {
     let digest = Sha256::digest(format!("node\n{scope}\n{}", name.trim().to_lowercase()).as_bytes());
-    Uuid::from_slice(&digest[..16]).unwrap_or_default()
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&digest[..16]);
+    Uuid::from_bytes(bytes)
 }
 
 /// The id of what a fact is about.

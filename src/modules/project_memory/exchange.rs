@@ -148,7 +148,8 @@ async fn take_in(
 fn id_of(given: &str) -> Uuid {
     given.trim().parse().unwrap_or_else(|_| {
         let digest = Sha256::digest(given.as_bytes());
-        let bytes = <[u8; 16]>::try_from(&digest[..16]).unwrap_or_default();
+        let mut bytes = [0; 16];
+        bytes.copy_from_slice(&digest[..16]);
         uuid::Builder::from_custom_bytes(bytes).into_uuid()
     })
 }

@@ -191,7 +191,9 @@ fn own_butler(call: &ToolCall) -> Result<(), ToolError> {
 fn session_id(given: &str) -> Uuid {
     given.parse().unwrap_or_else(|_| {
         let digest = Sha256::digest(given.as_bytes());
-        Uuid::from_slice(&digest[..16]).unwrap_or_default()
+        let mut bytes = [0; 16];
+        bytes.copy_from_slice(&digest[..16]);
+        Uuid::from_bytes(bytes)
     })
 }
 
