@@ -88,7 +88,10 @@ fn silent(server: &str, patience: Duration) -> ImapError {
 impl ImapSession {
     /// Connects and logs in.
     pub async fn open(account: &Account) -> Result<Self, ImapError> {
-        timeout(PATIENCE, Self::enter(account)).await.map_err(|_| silent(&account.server.to_string(), PATIENCE))?
+        match timeout(PATIENCE, Self::enter(account)).await {
+            Ok(entered) => entered,
+            Err(_) => Err(silent(&account.server.to_string(), PATIENCE)),
+        }
     }
 
     async fn enter(account: &Account) -> Result<Self, ImapError> {
@@ -140,8 +143,10 @@ impl ImapSession {
         patience: Duration,
         doing: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, ImapError> {
-        let done = timeout(patience, doing).await.map_err(|_| silent(server, patience))?;
-        done.map_err(|e| Self::failed(server, &e))
+        match timeout(patience, doing).await {
+            Ok(done) => done.map_err(|e| Self::failed(server, &e)),
+            Err(_) => Err(silent(server, patience)),
+        }
     }
 
     /// Says a command and hands on all that is answered, until the server says that it is done: well, or the answers count

@@ -90,15 +90,21 @@ async fn enter(account: &Account) -> Result<AsyncSmtpConnection, SubmitError> {
             Err(e) => Err(later(words(&e))),
         }
     };
-    timeout(PATIENCE, entering).await.map_err(|_| later(format!("no answer within {} s", PATIENCE.as_secs())))?
+    match timeout(PATIENCE, entering).await {
+        Ok(entered) => entered,
+        Err(_) => Err(later(format!("no answer within {} s", PATIENCE.as_secs()))),
+    }
 }
 
 /// Waits for the answer to a command before the letter: nothing was taken by then.
 async fn said<T>(server: &str, doing: impl Future<Output = Result<T, Error>>) -> Result<T, SubmitError> {
-    let late = || format!("no answer within {} s", PATIENCE.as_secs());
-    let done = timeout(PATIENCE, doing).await;
-    let done = done.map_err(|_| SubmitError::Later { server: server.to_owned(), why: late() })?;
-    done.map_err(|e| answered(server, &e))
+    match timeout(PATIENCE, doing).await {
+        Ok(done) => done.map_err(|e| answered(server, &e)),
+        Err(_) => {
+            let why = format!("no answer within {} s", PATIENCE.as_secs());
+            Err(SubmitError::Later { server: server.to_owned(), why })
+        }
+    }
 }
 
 fn answered(server: &str, e: &Error) -> SubmitError {
