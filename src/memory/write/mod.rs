@@ -52,6 +52,7 @@ pub enum WriteError {
 }
 
 impl WriteError {
+    /// A refusal, with its code and its sentence.
     pub fn refused(code: &'static str, message: impl Into<String>) -> Self {
         Self::Refused { code, message: message.into() }
     }
@@ -61,6 +62,7 @@ impl WriteError {
         Self::refused("not_remembered", format!("Not remembered: {why}."))
     }
 
+    /// There is no memory of this kind and id.
     pub fn unknown(kind: Kind, id: Uuid) -> Self {
         Self::refused("not_found", format!("There is no {} {id}.", kind.as_str()))
     }
