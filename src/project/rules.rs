@@ -107,8 +107,8 @@ pub fn remove(top: &Path, id: &str) -> Result<(), RulesError> {
     }
     let mut wanted = loaded.value.clone();
     if let Value::Array(rules) = &mut wanted["rules"] {
-        let mut all = 0..;
-        rules.retain(|_| all.next().is_none_or(|n| !positions.contains(&n)));
+        let all = std::mem::take(rules).into_iter().enumerate();
+        *rules = all.filter(|(n, _)| !positions.contains(n)).map(|(_, rule)| rule).collect();
     }
     write(&loaded, text::without(&loaded.text, &positions, &wanted), &wanted)
 }

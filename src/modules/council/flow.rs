@@ -300,7 +300,8 @@ impl Work<'_> {
 
     async fn title(&self) {
         let Some(seat) = &self.council.title else { return };
-        let (ask, parts) = ((prompts::TITLE, self.question().ask_about()), self.council.members.len() + 1);
+        let ask = (prompts::TITLE, self.question().ask_about());
+        let parts = self.council.members.len() + 1;
         let Ok(title) = self.ask(("title", 0), seat, ask, parts, None).await else { return };
         let title = base::text::truncate(title.lines().next().unwrap_or_default().trim(), 120);
         if let Err(e) = self.record.title(&self.session.context(), &title).await {

@@ -263,7 +263,8 @@ impl JournalFiles {
         let text = text.unwrap_or_default();
         replace(next, text)?;
         crash::point("journal.noted");
-        self.give(&make_anew(draft, text)?, if self.group.is_some() { 0o660 } else { 0o600 })?;
+        let mode = if self.group.is_some() { 0o660 } else { 0o600 };
+        self.give(&make_anew(draft, text)?, mode)?;
         if found == OnDisk::Missing {
             match renameat2(AT_FDCWD, draft, AT_FDCWD, path, RenameFlags::RENAME_NOREPLACE) {
                 Ok(()) => {}

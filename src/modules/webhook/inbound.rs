@@ -148,6 +148,7 @@ impl Inbound {
         let window = SignedDuration::try_from(self.replay_window.0).unwrap_or(SignedDuration::from_mins(5));
         let time = self.timestamp_header.as_deref().and_then(|given| header("timestamp_header", given));
         let time = time.map(|header| SignedTime { header, window });
+        // A header that was named and can't be read stands in `wrong`: nothing is proven without its time.
         match signature.filter(|_| wrong.is_empty()) {
             Some(header) => Ok(ProofForm::Signature { header, prefix: self.prefix.clone(), time }),
             None => Err(wrong),
