@@ -96,7 +96,8 @@ impl Spawner {
         before: (Timestamp, Uuid),
         limit: i64,
     ) -> Result<Vec<Value>, StoreError> {
-        Ok(sql::newest_before(&mut self.store().lease(ctx).await?, before, limit).await?.iter().map(show).collect())
+        let mut lease = self.store().lease(ctx).await?;
+        Ok(sql::newest_before(&mut lease, before, limit).await?.iter().map(show).collect())
     }
 
     /// The composed system prompt of a session, and what its trigger came with; null when there is none yet.

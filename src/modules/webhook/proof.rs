@@ -99,7 +99,10 @@ fn only<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
 
 /// Seconds since 1970, or a time as RFC 3339 has it.
 fn moment(text: &str) -> Option<Timestamp> {
-    text.parse::<i64>().map_or_else(|_| text.parse().ok(), |seconds| Timestamp::from_second(seconds).ok())
+    match text.parse::<i64>() {
+        Ok(seconds) => Timestamp::from_second(seconds).ok(),
+        Err(_) => text.parse().ok(),
+    }
 }
 
 fn bytes(digits: &str) -> Option<[u8; LENGTH]> {

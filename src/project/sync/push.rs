@@ -37,7 +37,10 @@ pub fn push(exchange: &Exchange, daemon: &mut dyn Daemon, force: bool) -> Result
             outgoing = Outgoing::ask(exchange, daemon)?;
         }
         let tip = repository.fetch()?;
-        let there = tip.as_ref().map(|tip| repository.read(tip, &exchange.file())).transpose()?.flatten();
+        let there = match &tip {
+            Some(tip) => repository.read(tip, &exchange.file())?,
+            None => None,
+        };
         if there.is_none() && outgoing.is_empty() && !force {
             report.tell(NOTHING);
             outgoing.tell(&mut report);
