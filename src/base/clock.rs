@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::crash::variable;
+
 /// The household's clock: the system's, moved by an offset that tests set.
 ///
 /// Clones share the offset. Leases do not use it: they use the database server's clock.
@@ -17,13 +19,12 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// The clock of a daemon. Builds with debug assertions move it by `BUTLERD_CLOCK_OFFSET`, such as `26h`, or by what
-    /// stands in the file that `BUTLERD_CLOCK_FILE` names, which may change while the daemon runs.
+    /// The clock of a daemon. Builds with test points move it by `BUTLERD_CLOCK_OFFSET`, such as `26h`, or by what stands
+    /// in the file that `BUTLERD_CLOCK_FILE` names, which may change while the daemon runs.
     pub fn of_environment() -> Self {
-        let set = |name: &str| std::env::var(name).ok().filter(|_| cfg!(debug_assertions));
-        let file = set("BUTLERD_CLOCK_FILE").map(|path| Arc::new(PathBuf::from(path)));
+        let file = variable("BUTLERD_CLOCK_FILE").map(|path| Arc::new(PathBuf::from(path)));
         let clock = Self { file, ..Self::default() };
-        let offset = set("BUTLERD_CLOCK_OFFSET");
+        let offset = variable("BUTLERD_CLOCK_OFFSET");
         if let Some(by) = offset.and_then(|o| o.parse().ok()) {
             clock.advance(by);
         }

@@ -29,7 +29,6 @@ mod notice;
 mod opening;
 mod order;
 mod own_sessions;
-#[cfg(debug_assertions)]
 mod probe;
 mod project_memory;
 mod roster;

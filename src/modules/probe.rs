@@ -1,7 +1,7 @@
 //! Modules that fail on demand, for tests: `[modules.probe]` and, depending on it, `[modules.probe_child]`.
 //! And one that uses all that a module may have: `[modules.contract_probe]`, with `[modules.contract_child]` above it.
 //!
-//! Only builds with debug assertions have them.
+//! Only builds with test points have them.
 
 mod contract;
 mod sql;

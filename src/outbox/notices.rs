@@ -24,7 +24,7 @@ const MOST: i64 = 500;
 
 /// Between two messages to one owner; tests make it shorter.
 fn gap() -> SignedDuration {
-    let wanted = || std::env::var("BUTLERD_NOTICE_SECONDS").ok()?.parse().ok().filter(|_| cfg!(debug_assertions));
+    let wanted = || crash::variable("BUTLERD_NOTICE_SECONDS")?.parse().ok();
     SignedDuration::from_secs(wanted().unwrap_or(60))
 }
 

@@ -63,7 +63,7 @@ struct Deliveries {
 fn pause(failures: i32) -> Duration {
     use std::sync::OnceLock;
     static FIRST: OnceLock<Duration> = OnceLock::new();
-    let wanted = || std::env::var("BUTLERD_DELIVERY_PAUSE_MS").ok()?.parse().ok().filter(|_| cfg!(debug_assertions));
+    let wanted = || crash::variable("BUTLERD_DELIVERY_PAUSE_MS")?.parse().ok();
     let first = *FIRST.get_or_init(|| wanted().map_or(Duration::from_secs(2), Duration::from_millis));
     let mut backoff = Backoff::new(first, first * 300);
     let delays = (0..failures.max(1)).map(|_| backoff.next_delay());
@@ -73,8 +73,8 @@ fn pause(failures: i32) -> Duration {
 /// How many tries a minute a lane bears; tests that send thousands bear more.
 fn per_minute(channel: &dyn Channel, delivery: &Delivery) -> Option<u32> {
     let own = channel.per_minute(delivery)?;
-    let wanted = || std::env::var("BUTLERD_LANE_PER_MINUTE").ok()?.parse().ok();
-    if cfg!(debug_assertions) { wanted().or(Some(own)) } else { Some(own) }
+    let wanted = crash::variable("BUTLERD_LANE_PER_MINUTE").and_then(|text| text.parse().ok());
+    wanted.or(Some(own))
 }
 
 impl Pump {

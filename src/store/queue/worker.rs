@@ -208,7 +208,7 @@ impl<H: Handler> Inner<H> {
 
     async fn run(self: Arc<Self>, first: bool) {
         while !self.stop.is_cancelled() {
-            if cfg!(debug_assertions) {
+            if crash::TEST_POINTS {
                 crash::panic_point(&format!("queue.{}.{}", H::NAME, self.options.butler));
             }
             let sleep = self.round(first).await.unwrap_or_else(|e| {
@@ -292,7 +292,7 @@ impl<H: Handler> Inner<H> {
     }
 
     fn pass(&self, point: &str) {
-        if cfg!(debug_assertions) {
+        if crash::TEST_POINTS {
             crash::point(&format!("{}.{point}", H::NAME));
         }
     }
