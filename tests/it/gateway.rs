@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use testkit::model::LoggedRequest;
 use tokio::process::Command;
 
-use crate::support::{Daemon, Household, child_environment, eventually, http, model, ports};
+use crate::support::{Daemon, Household, butlerd, child_environment, eventually, http, model, ports};
 use slow::{EVENTS, Slow, answering};
 use what_was_left_out::left_out;
 
@@ -304,7 +304,7 @@ async fn programs_end_at_once_past_the_limit() {
             (out.status.code(), String::from_utf8_lossy(&out.stdout).into_owned())
         }
     };
-    let (code, said) = run(env!("CARGO_BIN_EXE_butlerd").as_ref(), &["agent"]).await;
+    let (code, said) = run(butlerd().as_os_str(), &["agent"]).await;
     assert!(code == Some(1) && said.contains(r#""class":"budget""#) && !said.contains(r#""type":"retry""#), "{said}");
     match std::env::var_os("BUTLERD_TEST_CLAUDE") {
         Some(program) => {

@@ -10,9 +10,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::support::developer::butlerd;
 use crate::support::journal::{GENERAL, count, files_of_rows};
-use crate::support::{Household, eventually};
+use crate::support::{Household, butlerd, eventually};
 use journal::wire::{Accepted, Checked, Edit, Op, Start, Status};
 
 /// All names below a directory.

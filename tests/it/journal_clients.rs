@@ -229,7 +229,7 @@ impl<'a> Interactive<'a> {
     async fn with_hooks(assistant: Assistant<'a>, household: &'a Household, model: &'a ScriptedModel) -> Self {
         let home = assistant.environment.iter().find(|(name, _)| *name == "CLAUDE_CONFIG_DIR").expect("a home");
         let settings = Path::new(&home.1).join("settings.json");
-        let (program, path) = (crate::support::developer::butlerd(), settings.display().to_string());
+        let (program, path) = (crate::support::butlerd(), settings.display().to_string());
         assistant.run(program, &["journal", "install-hooks", "--settings", &path]).await;
         let skill = std::fs::read_to_string(settings.with_file_name("skills/memory-sync/SKILL.md"));
         assert!(skill.expect("the skill").contains("name: memory-sync"));

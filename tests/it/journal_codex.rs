@@ -7,9 +7,8 @@ use serde_json::{Value, json};
 use testkit::model::ScriptedModel;
 
 use crate::project_clients::{Assistant, ROUNDS, codex};
-use crate::support::developer::butlerd;
 use crate::support::journal::{said, texts};
-use crate::support::{Household, model};
+use crate::support::{Household, butlerd, model};
 use journal::start::MOST;
 use journal::wire::{Accepted, Edit, Op};
 

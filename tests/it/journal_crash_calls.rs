@@ -10,10 +10,9 @@ use serde_json::{Value, json};
 use tokio_postgres::Client;
 
 use crate::journal_crash::{is_whole, killed_at};
-use crate::support::developer::butlerd;
 use crate::support::journal::{GENERAL, call, count, files_of_rows};
 use crate::support::tally::died;
-use crate::support::{Daemon, Household, eventually, model};
+use crate::support::{Daemon, Household, butlerd, eventually, model};
 use journal::wire::{Accepted, Checked, Edit, FileText, Initialized, Level, Migrated, Op, Status};
 
 /// Puts a text into a file as a person does.

@@ -9,9 +9,8 @@ use serde_json::{Value, json};
 use tokio_postgres::Client;
 
 use crate::chat::say;
-use crate::support::developer::butlerd;
 use crate::support::journal::{GENERAL, call, checkpoint, count, files_of_rows, own_pass, said, texts};
-use crate::support::{Daemon, Household, eventually, model};
+use crate::support::{Daemon, Household, butlerd, eventually, model};
 use journal::wire::{Accepted, Edit, Op};
 
 const BEGIN: &str = "=== CORE MEMORY (always loaded) ===";

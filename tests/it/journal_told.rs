@@ -6,9 +6,9 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 use testkit::model::ScriptedModel;
 
-use crate::support::developer::{Developer, butlerd};
+use crate::support::developer::Developer;
 use crate::support::journal::{GENERAL, said};
-use crate::support::{Daemon, Household, eventually, model};
+use crate::support::{Daemon, Household, butlerd, eventually, model};
 use journal::start::MOST;
 use journal::wire::{Edit, Op};
 use modules::OPENING_BUDGET;

@@ -3,9 +3,9 @@
 
 use serde_json::{Value, json};
 
-use crate::support::Household;
-use crate::support::developer::{Developer, McpServer, butlerd, git, with_workshop};
+use crate::support::developer::{Developer, McpServer, git, with_workshop};
 use crate::support::pages::Page;
+use crate::support::{Household, butlerd};
 
 /// Specification 003, "Memory saved via hook, recalled via MCP", "Memory saved via MCP, surfaced via hook", "LLM can use
 /// memory tools".

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use testkit::model::{LoggedRequest, ScriptedModel};
 use what_was_left_out::left_out;
 
-use crate::support::developer::{Developer, butlerd, with_workshop};
-use crate::support::{Household, model, path_with_node};
+use crate::support::developer::{Developer, with_workshop};
+use crate::support::{Household, butlerd, model, path_with_node};
 
 /// What the model says and the Stop hook finds worth keeping.
 const CAUSE: &str =

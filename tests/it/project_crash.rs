@@ -6,9 +6,9 @@ use std::os::unix::process::ExitStatusExt;
 
 use serde_json::{Value, json};
 
-use crate::support::developer::{Developer, butlerd, with_workshop};
+use crate::support::developer::{Developer, with_workshop};
 use crate::support::tally::died;
-use crate::support::{Daemon, Household, eventually};
+use crate::support::{Daemon, Household, butlerd, eventually};
 
 const TEXTS: [&str; 3] = [
     "The retry limit of the queue is five because the vendor counts calls",

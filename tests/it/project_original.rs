@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::support::developer::{Developer, butlerd, with_workshop};
-use crate::support::{Daemon, Household};
+use crate::support::developer::{Developer, with_workshop};
+use crate::support::{Daemon, Household, butlerd};
 
 /// A file of cases.
 #[derive(Deserialize)]

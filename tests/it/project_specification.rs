@@ -4,8 +4,8 @@
 
 use serde_json::{Value, json};
 
-use crate::support::developer::{Developer, McpServer, butlerd, git, with_workshop};
-use crate::support::{Household, eventually};
+use crate::support::developer::{Developer, McpServer, git, with_workshop};
+use crate::support::{Household, butlerd, eventually};
 
 /// The command line under its other name, in one repository.
 struct WtMemory<'a> {

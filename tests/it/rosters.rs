@@ -11,6 +11,8 @@ use std::sync::Mutex;
 
 use serde_json::Value;
 
+use crate::support::butlerd;
+
 fn data() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/rosters")
 }
@@ -69,7 +71,7 @@ fn told(cases: &[&Case]) -> (i32, Vec<String>) {
             gone.unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         }
     }
-    let mut command = Command::new(env!("CARGO_BIN_EXE_butlerd"));
+    let mut command = Command::new(butlerd());
     command.current_dir(home.path()).args(["--roster", "roster", "check", "--json"]);
     if !cases.iter().any(|case| case.database) {
         command.arg("--offline");
@@ -134,7 +136,7 @@ fn there_is_no_false_alarm() {
     let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("roster");
     for roster in [shipped, data().join("good")] {
         let home = tempfile::tempdir().expect("a directory");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_butlerd"));
+        let mut command = Command::new(butlerd());
         let out = command.current_dir(home.path()).arg("--roster").arg(&roster).arg("check").output();
         let out = out.expect("butlerd check runs");
         let said = String::from_utf8_lossy(&out.stdout);

@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::support::Household;
+use crate::support::{Household, butlerd};
 
 /// What it said, and its exit code.
 fn test(roster: &Path, more: &[&str]) -> (i32, String) {
     let home = tempfile::tempdir().expect("a directory");
-    let out = Command::new(env!("CARGO_BIN_EXE_butlerd"))
+    let out = Command::new(butlerd())
         .current_dir(home.path())
         .arg("--roster")
         .arg(roster)

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::support::Household;
+use crate::support::{Household, butlerd};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tool_is_shown_and_called_with_words() {
@@ -33,7 +33,7 @@ async fn a_tool_is_shown_and_called_with_words() {
 #[test]
 fn help_and_version_are_commands() {
     let cli = |args: &[&str]| {
-        let done = Command::new(env!("CARGO_BIN_EXE_butlerd")).args(args).output().expect("butlerd runs");
+        let done = Command::new(butlerd()).args(args).output().expect("butlerd runs");
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         (done.status.code().unwrap_or(-1), text(done.stdout), text(done.stderr))
     };

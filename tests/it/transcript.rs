@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::support::{Daemon, FAKE, Household, eventually, model};
+use crate::support::{Daemon, FAKE, Household, butlerd, eventually, model};
 
 /// `butlerd ARGS --json` at work, line by line.
 struct Live {
@@ -15,7 +15,7 @@ struct Live {
 
 impl Live {
     fn start(household: &Household, args: &[&str]) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_butlerd"))
+        let mut child = Command::new(butlerd())
             .args(args)
             .arg("--json")
             .arg("--data-dir")

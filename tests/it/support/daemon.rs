@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use super::butlerd;
 use super::household::Household;
 use super::invariants;
 use super::mcp::{Mcp, http};
@@ -34,7 +35,7 @@ impl Daemon {
     }
 
     fn spawn_into(household: &Household, log: PathBuf, file: OwnedFd) -> Self {
-        let child = Command::new(env!("CARGO_BIN_EXE_butlerd"))
+        let child = Command::new(butlerd())
             .arg("serve")
             .arg("--data-dir")
             .arg(household.data())

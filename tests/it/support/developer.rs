@@ -6,7 +6,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
-use super::Household;
+use super::{Household, butlerd};
 
 /// So often a busy machine may be too slow for a hook.
 const ROUNDS: usize = 10;
@@ -133,10 +133,6 @@ impl<'a> Developer<'a> {
         let input = json!({"session_id": session, "cwd": at, "hook_event_name": "UserPromptSubmit", "prompt": prompt});
         self.hook("UserPromptSubmit", &input)
     }
-}
-
-pub fn butlerd() -> &'static Path {
-    Path::new(env!("CARGO_BIN_EXE_butlerd"))
 }
 
 pub fn git(at: &Path, args: &[&str]) {

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use serde_json::json;
 use testkit::model::{Script, ScriptedModel};
 
-use super::Daemon;
+use super::{Daemon, butlerd};
 
 /// A household that is not running yet.
 pub struct Household {
@@ -371,7 +371,7 @@ impl Household {
     pub fn cli_with_input(&self, args: &[&str], input: &str) -> (i32, String, String) {
         use std::io::Write;
         use std::process::Stdio;
-        let mut child = Command::new(env!("CARGO_BIN_EXE_butlerd"))
+        let mut child = Command::new(butlerd())
             .args(args)
             .arg("--data-dir")
             .arg(self.data())

@@ -38,7 +38,19 @@ pub use terminal::Terminal;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
+
+/// The program that tests run: the one that was built with them, or the one that `BUTLERD_TEST_BINARY` names, such as a
+/// release. One without test points (`base::crash`) fails the tests that kill it or move its clock.
+pub fn butlerd() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let named = std::env::var_os("BUTLERD_TEST_BINARY").unwrap_or_else(|| env!("CARGO_BIN_EXE_butlerd").into());
+        // Tests run it in directories of their own.
+        std::path::absolute(named).expect("the program's path")
+    })
+}
 
 /// The environment of a child of this household, once one runs, and its directory in `/proc`. What the child itself has
 /// started may have other variables: a child leads its session.

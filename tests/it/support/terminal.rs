@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use super::Household;
+use super::{Household, butlerd};
 
 /// A command that believes itself at a terminal.
 pub struct Terminal {
@@ -27,7 +27,7 @@ impl Terminal {
         unsafe { libc::fcntl(near, libc::F_SETFD, libc::FD_CLOEXEC) };
         let (near, far) = unsafe { (OwnedFd::from_raw_fd(near), OwnedFd::from_raw_fd(far)) };
         let side = || Stdio::from(far.try_clone().expect("a copy"));
-        let child = Command::new(env!("CARGO_BIN_EXE_butlerd"))
+        let child = Command::new(butlerd())
             .args(args)
             .env_clear()
             .env("PATH", std::env::var("PATH").unwrap_or_default())
