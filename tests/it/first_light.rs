@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{Household, model};
+use crate::support::{Daemon, Household, model};
 
 const PROMPT: &str = "I weighed 81.4 kg this morning, log it and tell me the trend";
 
@@ -44,6 +44,21 @@ async fn without_a_key_the_butler_is_up_and_says_what_to_set() {
     assert_eq!(health.ok("status", json!({})).await["model"]["ready"], false);
     daemon.ready().await;
     assert_eq!(health.ok("sessions_list", json!({})).await, json!([]));
+}
+
+/// The gate also runs this by the release that people get, and then says `BUTLERD_TEST_POINTS=none`.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_a_build_for_tests_dies_and_moves_its_clock_as_its_environment_says() {
+    let obeys = std::env::var("BUTLERD_TEST_POINTS").ok().as_deref() != Some("none");
+    let moved = Household::few().env("BUTLERD_CLOCK_OFFSET", "26h");
+    let doomed = Household::few().env("BUTLERD_CRASH_POINT", "cluster.started");
+    let daemon = moved.start().await;
+    let shown = daemon.info["started_at"].as_str().expect("a time").parse::<jiff::Timestamp>().expect("a time");
+    let ahead = shown.duration_since(jiff::Timestamp::now()).as_hours();
+    assert_eq!(ahead > 24, obeys, "its clock is {ahead} hours ahead");
+    let daemon = Daemon::spawn(&doomed);
+    let (daemon, ready) = tokio::task::spawn_blocking(move || daemon.wait_ready_or_end()).await.expect("the wait");
+    assert_eq!(ready, !obeys, "it lives: {ready}\n{}", daemon.log());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
