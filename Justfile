@@ -90,6 +90,17 @@ dist:
     dist/release "$built/stripped/butlerd" "$built/release"
     just sizes "$built/butlerd"
 
+# Afterwards `target/dist/release/` also has an image for containers, and a compose file that starts it with a database.
+# Build what `just dist` builds, and pack it for containers.
+image: dist
+    #!/usr/bin/env bash
+    set -euo pipefail
+    built=${CARGO_TARGET_DIR:-target}/dist
+    dist/rootfs "$built/debian.tar"
+    dist/image "$built/stripped/butlerd" "$built/debian.tar" "$built/release/butlerd-image.tar"
+    cp dist/compose.yaml "$built/release/"
+    cd "$built/release" && rm SHA256SUMS && LC_ALL=C sha256sum -- * >SHA256SUMS.part && mv SHA256SUMS.part SHA256SUMS
+
 # How much code of a program with symbols is of which crate: `just sizes target/debug/butlerd`. Generic code counts for the crate
 # that wrote it, whoever uses it. The house's own crates have a star.
 sizes file:
