@@ -47,6 +47,11 @@ impl StoreError {
         logging_in || matches!(self, StoreError::RoleChanged)
     }
 
+    /// Whether it would have changed what a more trusted hand wrote, which the database refuses.
+    pub fn is_untrusted(&self) -> bool {
+        self.db().is_some_and(|db| db.code().code() == "BD002")
+    }
+
     /// Whether the server ended this transaction for another that it stood in the way of: the same may go well again.
     pub fn is_deadlock(&self) -> bool {
         self.db().is_some_and(|db| *db.code() == SqlState::T_R_DEADLOCK_DETECTED)

@@ -19,6 +19,9 @@ use store::{Lease, Params, Store, StoreError};
 
 /// The code of [`ToolError::for_trusted_sessions`].
 pub(super) const UNTRUSTED: &str = "untrusted_session";
+/// What is said where the database keeps a row from others' words ([`StoreError::is_untrusted`]).
+pub const UNTRUSTED_CHANGE: &str = "Not done: what the owner or the house wrote is not changed on the word of others, \
+                                    who have influenced this call. The owner can make the change.";
 
 /// How a call can fail.
 #[derive(Debug, thiserror::Error)]
@@ -105,12 +108,7 @@ impl ToolError {
                 };
                 ("unavailable", format!("{what}. Nothing was changed; try again later, or ask the owner to look."))
             }
-            ToolError::Store(e) if e.db().is_some_and(|db| db.code().code() == "BD002") => (
-                "untrusted",
-                "Not done: what the owner or the house wrote is not changed on the word of others, which this session has \
-                 read. Say to the owner what you would change."
-                    .to_owned(),
-            ),
+            ToolError::Store(e) if e.is_untrusted() => ("untrusted", UNTRUSTED_CHANGE.to_owned()),
             ToolError::Store(_) | ToolError::Internal(_) => {
                 ("internal", "The tool failed. Nothing was changed; the daemon's log says why.".to_owned())
             }

@@ -24,7 +24,7 @@ mod tool;
 mod undo_template;
 
 pub use audit::{Auditor, CallRecord, EventRecord, Outcome, SessionStatements};
-pub use call::{EffectTx, ToolCall, ToolError};
+pub use call::{EffectTx, ToolCall, ToolError, UNTRUSTED_CHANGE};
 pub use core::{Attached, attachment, blob_ref, core_tools, pictures, put_blob};
 pub use definition::{ArgumentsError, Definition, Effect, Meta, SchemaError};
 pub use egress::{EgressGate, EgressRecipient, EgressTarget, EgressTargetFn, GateDecision};

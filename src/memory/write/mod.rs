@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use store::StoreError;
 use strum::{EnumString, IntoStaticStr, VariantNames};
-use tools::ToolError;
+use tools::{ToolError, UNTRUSTED_CHANGE};
 use uuid::Uuid;
 
 use crate::gate;
@@ -70,14 +70,7 @@ impl WriteError {
 
 impl From<StoreError> for WriteError {
     fn from(e: StoreError) -> Self {
-        if e.db().is_some_and(|db| db.code().code() == "BD002") {
-            return Self::refused(
-                "untrusted",
-                "Not done: what the household knows is not changed on the word of a stranger. Say to the owner what you \
-                 would change.",
-            );
-        }
-        Self::Store(e)
+        if e.is_untrusted() { Self::refused("untrusted", UNTRUSTED_CHANGE) } else { Self::Store(e) }
     }
 }
 
