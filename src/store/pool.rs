@@ -30,6 +30,9 @@ pub struct Scope {
     /// What rows written under it carry on. `None`: the house's own work, which moves rows on and puts nothing that it
     /// reads into others.
     label: Option<Label>,
+    /// A person has approved what is done: it may change what a more trusted hand wrote. Its rows carry the label all the
+    /// same.
+    approved: bool,
     /// `None` while the clock is the real one.
     now: Option<String>,
 }
@@ -39,13 +42,13 @@ impl Scope {
     pub fn of(ctx: &RequestContext, clock: &Clock) -> Self {
         Self { label: Some(ctx.label()), ..Self::tenant(ctx.tenant_id.clone(), clock) }
     }
-    /// Whether a connection that has this scope serves for `wanted` as it is.
-    fn serves(&self, wanted: &Self) -> bool {
-        self.label == wanted.label && self.tenant == wanted.tenant && self.now == wanted.now
+    /// The scope of a call that a person has approved.
+    pub fn approved(ctx: &RequestContext, clock: &Clock) -> Self {
+        Self { approved: true, ..Self::of(ctx, clock) }
     }
     /// The scope of a tenant's housekeeping.
     pub fn tenant(tenant: TenantId, clock: &Clock) -> Self {
-        Self { tenant, label: None, now: clock.is_moved().then(|| clock.now().to_string()) }
+        Self { tenant, label: None, approved: false, now: clock.is_moved().then(|| clock.now().to_string()) }
     }
 }
 
@@ -199,9 +202,10 @@ impl Pool {
         let mut object = self.get().await?;
         // Work for no tenant is the house's own, whatever the connection did before.
         let labelled = object.scope.as_ref().filter(|has| has.label.is_some());
-        let wanted = scope.clone().or_else(|| labelled.map(|has| Scope { label: None, ..has.clone() }));
+        let wanted =
+            scope.clone().or_else(|| labelled.map(|has| Scope { label: None, approved: false, ..has.clone() }));
         if let Some(scope) = &wanted
-            && !object.scope.as_ref().is_some_and(|has| has.serves(scope))
+            && object.scope.as_ref() != Some(scope)
         {
             // Unknown until the settings are really there: a cut in between must not leave a wrong belief.
             object.scope = None;
@@ -209,15 +213,11 @@ impl Pool {
                 object.client.prepare_cached(sql::SET_SCOPE).await.map_err(StoreError::query("setting the tenant"))?;
             let now = scope.now.as_deref().unwrap_or("");
             let label = scope.label.clone().unwrap_or(Label::household(Trust::System));
-            let house = if scope.label.is_none() { "on" } else { "" };
-            object
-                .client
-                .query_one(
-                    &statement,
-                    &[&scope.tenant.as_str(), &now, &label.trust.as_str(), &label.audience.names(), &house],
-                )
-                .await
-                .map_err(StoreError::query("setting the tenant"))?;
+            let (trust, audience) = (label.trust.as_str(), label.audience.names());
+            let [house, approved] = [scope.label.is_none(), scope.approved].map(|on| if on { "on" } else { "" });
+            let settings: Params<'_> = &[&scope.tenant.as_str(), &now, &trust, &audience, &house, &approved];
+            let set = object.client.query_one(&statement, settings).await;
+            set.map_err(StoreError::query("setting the tenant"))?;
             object.scope = Some(scope.clone());
         }
         object.seen.forget();
@@ -529,6 +529,14 @@ impl Tx<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_an_approved_call_had_serves_no_other() {
+        let clock = Clock::default();
+        let ctx = RequestContext::root(&clock, TenantId::owner(), "cli", "local", "eve", Trust::Stranger);
+        assert_eq!(Scope::of(&ctx, &clock), Scope::of(&ctx, &clock));
+        assert_ne!(Scope::of(&ctx, &clock), Scope::approved(&ctx, &clock));
+    }
 
     #[test]
     fn the_second_statement_becomes_a_part_of_the_first() {

@@ -189,15 +189,24 @@ impl ToolCall {
         self.seen.observe(label);
     }
 
+    /// A connection for what this call does, whose rows get the label of `context`. The right that an approval gives goes
+    /// with the call alone, and not with its context, which sessions and other butlers are handed.
+    async fn lease_under(&self, context: &RequestContext) -> Result<Lease, StoreError> {
+        match self.caller.approval() {
+            Some(_) => self.store.lease_approved(context).await,
+            None => self.store.lease(context).await,
+        }
+    }
+
     /// A connection that speaks for the caller's tenant. What it reads counts as shown to the caller.
     pub async fn lease(&self) -> Result<Lease, ToolError> {
-        Ok(self.store.lease(self.context()).await?.telling(&self.seen))
+        Ok(self.lease_under(self.context()).await?.telling(&self.seen))
     }
 
     /// As [`ToolCall::lease`], for writing what the call was shown before: its rows carry the label of all that on.
     pub async fn lease_of_shown(&self) -> Result<Lease, ToolError> {
         let context = self.context().clone().joined(&self.seen.label());
-        Ok(self.store.lease(&context).await?.telling(&self.seen))
+        Ok(self.lease_under(&context).await?.telling(&self.seen))
     }
 
     /// Reads rows.
@@ -260,7 +269,7 @@ impl ToolCall {
     /// As [`ToolCall::effect`], for rows that hold something with this label which the call itself is not shown: they carry
     /// it on, and the call's own label stays.
     pub async fn effect_holding(&self, held: &Label, sql: &str, params: Params<'_>) -> Result<Vec<Row>, ToolError> {
-        let mut lease = self.store.lease(&self.context().clone().joined(held)).await?;
+        let mut lease = self.lease_under(&self.context().clone().joined(held)).await?;
         let rows = self.effect_on(&mut lease, sql, params).await.map_err(StoreError::query("writing"))?;
         Ok(rows)
     }

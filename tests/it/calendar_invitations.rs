@@ -211,15 +211,18 @@ async fn the_owners_answer_is_not_taken_along_to_a_new_event() {
 }
 
 /// A model that reads what strangers wrote first, so that its change of the event that the prompt names waits.
-async fn reads_then_notes() -> ScriptedModel {
+async fn reads_then_changes() -> ScriptedModel {
     let call = |tool: &str, args: Value| json!({"call": {"tool": tool, "arguments": args}});
-    let steps = json!([
-        call("calendar_list_events", json!({"start_at": "2027-03-10", "end_at": "2027-03-11"})),
-        call("calendar_update_event", json!({"event_id": "{{match.1}}", "description": "the code is 4711"})),
-        {"say": "It waits."}]);
+    let steps = |change: Value| {
+        let read = call("calendar_list_events", json!({"start_at": "2027-03-10", "end_at": "2027-03-11"}));
+        json!([read, change, {"say": "It waits."}])
+    };
+    let note = call("calendar_update_event", json!({"event_id": "{{match.1}}", "description": "the code is 4711"}));
+    let remove = call("calendar_delete_event", json!({"event_id": "{{match.1}}"}));
     model(json!([
         {"when": "A call of `", "steps": [{"say": "I know."}]},
-        {"when": "(?s).*note it in event ([a-f0-9-]+)", "steps": steps},
+        {"when": "(?s).*note it in event ([a-f0-9-]+)", "steps": steps(note)},
+        {"when": "(?s).*remove event ([a-f0-9-]+)", "steps": steps(remove)},
     ]))
     .await
 }
@@ -229,7 +232,7 @@ const BEA: &str = "ATTENDEE;PARTSTAT=ACCEPTED:mailto:bea@example.org\r\n";
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_comes_to_it_after_the_owner_was_asked_learns_nothing() {
     let Some(server) = Radicale::start("calendar_invitations::meanwhile").await else { return };
-    let model = reads_then_notes().await;
+    let model = reads_then_changes().await;
     server.put("party", "Party", INVITED).await;
     for (name, more) in [("plan", ""), ("talk", BEA), ("same", BEA)] {
         server.put(name, name, more).await;
@@ -239,14 +242,6 @@ async fn who_comes_to_it_after_the_owner_was_asked_learns_nothing() {
     let butler = daemon.mcp("general");
     synced(&butler).await;
     let db = household.owner().await;
-    // What is the owner's nobody changes on a stranger's word, whoever approves it.
-    for table in [
-        "calendar_events e SET trust = 'stranger' WHERE e.uid = 'same'",
-        "calendar_items k SET trust = 'stranger' WHERE k.uid = 'same'",
-        "calendar_instances i SET trust = 'stranger' WHERE i.shown ->> 'title' = 'same'",
-    ] {
-        assert_eq!(db.execute(&format!("UPDATE shared.{table}"), &[]).await.expect("its label"), 1, "{table}");
-    }
     for (name, gains, ends) in [("plan", true, "abandoned"), ("talk", true, "abandoned"), ("same", false, "executed")] {
         let event = id_of(&butler, name).await;
         told(&butler, &format!("note it in event {}", event.as_str().expect("an id"))).await;
@@ -271,39 +266,52 @@ async fn who_comes_to_it_after_the_owner_was_asked_learns_nothing() {
     }
 }
 
-/// That somebody else learns of it makes the call wait; approved, it is still made on the word of whoever wrote to the
-/// session, and what is the owner's it does not change.
+/// That somebody else learns of it makes the call wait. Approved, it changes what is the owner's, which is from then on as
+/// little believed as whoever wrote to the session.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_approved_change_of_the_owners_event_says_why_it_was_not_made() {
+async fn an_approved_change_of_the_owners_event_is_made_and_is_the_strangers() {
     let Some(server) = Radicale::start("calendar_invitations::owners").await else { return };
-    let model = reads_then_notes().await;
+    let model = reads_then_changes().await;
     server.put("party", "Party", INVITED).await;
-    server.put("talk", "Talk", BEA).await;
+    for (name, title) in [("talk", "Talk"), ("walk", "Walk")] {
+        server.put(name, title, BEA).await;
+    }
     let household = Household::with_model(&model).with_caldav("general", &server, PRIVATE);
     let daemon = household.start().await;
     let butler = daemon.mcp("general");
     synced(&butler).await;
     let db = household.owner().await;
-    let trust = "SELECT trust FROM shared.calendar_events WHERE uid = 'talk'";
-    assert_eq!(db.query_one(trust, &[]).await.expect("the event").get::<_, String>(0), "owner");
-    let event = id_of(&butler, "Talk").await;
-    told(&butler, &format!("note it in event {}", event.as_str().expect("an id"))).await;
-    assert_eq!(calls(&household).await, ["calendar_update_event pending exposure"]);
-    let id = last_call(&household).await;
-    cli(&household, &["approvals", "approve", &id]);
-    let came = eventually("it is at its end", || async {
-        let sql = "SELECT status, execution_result FROM shared.pending_actions WHERE id::text = $1";
-        let row = db.query_one(sql, &[&id]).await.map_err(|e| e.to_string())?;
-        let (status, came): (String, Option<Value>) = (row.get(0), row.get(1));
-        if status == "executed" { came.ok_or(status) } else { Err(status) }
-    })
-    .await;
-    let why = came["error"].as_str().unwrap_or_default();
-    let said = why.starts_with("Not done: what the owner or the house wrote is not changed on the word of others");
-    assert!(said && came["success"] == false && came["result"].is_null(), "{came}");
-    synced(&butler).await;
+    let labels = || async {
+        let sql = "SELECT e.uid || concat_ws(' ', ':', e.trust, i.trust, n.trust) FROM shared.calendar_events e
+                   JOIN shared.calendar_items i USING (tenant_id, id)
+                   JOIN shared.calendar_instances n ON n.event = e.id WHERE e.uid IN ('talk', 'walk') ORDER BY e.uid";
+        let rows = db.query(sql, &[]).await.expect("the events");
+        rows.iter().map(|row| row.get(0)).collect::<Vec<String>>()
+    };
+    assert_eq!(labels().await, ["talk: owner owner owner", "walk: owner owner owner"]);
+    for (words, title, tool) in
+        [("note it in", "Talk", "calendar_update_event"), ("remove", "Walk", "calendar_delete_event")]
+    {
+        let event = id_of(&butler, title).await;
+        told(&butler, &format!("{words} event {}", event.as_str().expect("an id"))).await;
+        let waits = calls(&household).await;
+        assert_eq!(waits.last(), Some(&format!("{tool} pending exposure")), "{waits:?}");
+        let id = last_call(&household).await;
+        cli(&household, &["approvals", "approve", &id]);
+        let came = eventually("it is at its end", || async {
+            let sql = "SELECT status, execution_result FROM shared.pending_actions WHERE id::text = $1";
+            let row = db.query_one(sql, &[&id]).await.map_err(|e| e.to_string())?;
+            let (status, came): (String, Option<Value>) = (row.get(0), row.get(1));
+            if status == "executed" { came.ok_or(status) } else { Err(status) }
+        })
+        .await;
+        assert_eq!(came["success"], true, "{tool}: {came}");
+        synced(&butler).await;
+    }
     let text = item(&server, "talk").await;
-    assert!(!text.contains("4711"), "{came}: {text}");
+    assert!(text.contains("4711"), "{text}");
+    assert_eq!(labels().await, ["talk: stranger stranger stranger"]);
+    assert_eq!(server.titles().await, ["Party", "Talk"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

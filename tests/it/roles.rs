@@ -13,7 +13,7 @@ fn butler(name: &str, port: usize) -> String {
 }
 
 /// Files that a foreign roster may have. None goes through, and none touches `{marker}`.
-const FILES: [&str; 62] = [
+const FILES: [&str; 63] = [
     // Programs and files of the server.
     "COPY (SELECT 1) TO PROGRAM 'touch {marker}';",
     "DO $$ BEGIN COPY (SELECT 1) TO PROGRAM 'touch {marker}'; END $$;",
@@ -77,6 +77,7 @@ const FILES: [&str; 62] = [
      CREATE CONSTRAINT TRIGGER late AFTER INSERT ON t DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION f();",
     // What would change the session of others.
     "CREATE FUNCTION f() RETURNS int LANGUAGE sql SET butlerd.trust = 'owner' AS $$ SELECT 1 $$;",
+    "CREATE FUNCTION f() RETURNS int LANGUAGE sql SET butlerd.approved = 'on' AS $$ SELECT 1 $$;",
     "CREATE FUNCTION f() RETURNS void LANGUAGE plpgsql AS $$ BEGIN SET butlerd.trust = 'owner'; END $$;",
     "CREATE FUNCTION f() RETURNS void LANGUAGE plpgsql AS $$ BEGIN EXECUTE 'SE' || 'T ROLE x'; END $$;",
     "CREATE FUNCTION f() RETURNS void LANGUAGE plpgsql AS $$ BEGIN ALTER ROLE CURRENT_USER PASSWORD 'mine'; END $$;",
@@ -309,9 +310,10 @@ const ITS_OWN: [&str; 10] = [
 ];
 
 /// What the server refuses a butler's role.
-const REFUSED: [&str; 14] = [
+const REFUSED: [&str; 15] = [
     "ALTER ROLE CURRENT_USER SET butlerd.tenant = 'other'",
     "ALTER ROLE CURRENT_USER SET butlerd.trust = 'owner'",
+    "ALTER ROLE CURRENT_USER SET butlerd.approved = 'on'",
     "ALTER ROLE CURRENT_USER CONNECTION LIMIT 0",
     "ALTER ROLE CURRENT_USER VALID UNTIL '2000-01-01'",
     "ALTER ROLE CURRENT_USER NOLOGIN",
@@ -382,8 +384,9 @@ async fn nothing_that_a_role_changes_about_itself_lasts() {
 }
 
 /// Statements that a foreign tool may have.
-const TOOLS: [&str; 9] = [
+const TOOLS: [&str; 10] = [
     "SELECT set_config('butlerd.trust', 'owner', false)",
+    "SELECT set_config('butlerd.approved', 'on', true)",
     "SELECT U&\"\\0073et_config\"('butlerd.trust', 'owner', false)",
     "SELECT type_e'\\', set_config('butlerd.trust', 'owner', false) AS x -- '",
     "UPDATE pg_settings SET setting = 'owner' WHERE name = 'butlerd.trust' RETURNING name",

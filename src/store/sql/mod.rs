@@ -62,7 +62,7 @@ pub(super) const LOGGED_IN: &str = "SELECT set_config('TimeZone', $1, false), se
 pub(super) const SET_SCOPE: &str =
     "SELECT set_config('butlerd.tenant', $1, false), set_config('butlerd.now', $2, false),
     set_config('butlerd.trust', $3, false), set_config('butlerd.audience', $4::text[]::text, false),
-    set_config('butlerd.house', $5, false)";
+    set_config('butlerd.house', $5, false), set_config('butlerd.approved', $6, false)";
 
 /// This daemon is there for so many seconds.
 pub(super) const RENEW_NODE: &str = "INSERT INTO shared.nodes (name, lease_until, tenant_id)

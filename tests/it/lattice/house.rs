@@ -18,6 +18,7 @@ use tools::sql::{Use, load_dir, prepare};
 use tools::{
     Auditor, Definition, Effect, EgressTarget, Meta, Tool, ToolSet, ToolSetBuilder, core_tools, handler, note_tools,
 };
+use uuid::Uuid;
 
 use super::reference;
 use crate::support::Household;
@@ -151,7 +152,16 @@ impl House {
 
     /// One call of a session, made as the butler's server makes it.
     pub async fn call(&self, set: usize, session: &Arc<Grant>, tool: &str, args: &Value) -> Value {
+        self.made(set, Caller::of(session.clone(), &self.clock, "mcp"), tool, args).await
+    }
+
+    /// One call of a session that had to wait, once the owner has approved it.
+    pub async fn approved(&self, set: usize, session: &Arc<Grant>, tool: &str, args: &Value) -> Value {
         let caller = Caller::of(session.clone(), &self.clock, "mcp");
+        self.made(set, Caller::approved(Uuid::now_v7(), caller.session(), caller.context), tool, args).await
+    }
+
+    async fn made(&self, set: usize, caller: Caller, tool: &str, args: &Value) -> Value {
         let args = args.as_object().cloned().expect("arguments");
         self.sets[set].call(tool, args, caller, CancellationToken::new()).await.expect("such a tool").json
     }

@@ -43,6 +43,8 @@ enum Step {
     Look(usize),
     Put(usize, usize),
     Drop(usize, usize),
+    /// A change by a session that the owner has approved. `true`: the row goes.
+    Approved(usize, usize, bool),
     Tell(usize, Vec<&'static str>),
     Shout(usize),
     /// All sessions end, and a day passes.
@@ -55,7 +57,7 @@ fn program(seeded: &mut Seeded) -> Vec<Step> {
     let mut sessions = 1;
     for _ in 0..5 + seeded.below(11) {
         let (of, row) = (seeded.below(sessions), seeded.below(ROWS));
-        let step = match seeded.below(20) {
+        let step = match seeded.below(21) {
             0..=2 => Step::Write(PEOPLE[seeded.below(PEOPLE.len())]),
             3 => Step::Cause(of),
             4..=6 => Step::Get(of, row),
@@ -69,6 +71,7 @@ fn program(seeded: &mut Seeded) -> Vec<Step> {
                 Step::Tell(of, (0..many).map(|_| HEARERS[seeded.below(HEARERS.len())]).collect())
             }
             18 => Step::Shout(of),
+            19 => Step::Approved(of, row, seeded.below(3) == 0),
             _ => Step::Day,
         };
         sessions = match step {
@@ -142,13 +145,23 @@ async fn play(house: &House, number: usize, steps: &[Step], tally: &Tally) -> Op
                 (of, "row_put", args, paper.change(*of, *name, false))
             }
             Step::Drop(of, name) => (of, "row_drop", row(*name), paper.change(*of, *name, true)),
+            Step::Approved(of, name, delete) => {
+                let mut args = row(*name);
+                if !delete {
+                    args["text"] = json!(format!("step {n}"));
+                }
+                (of, if *delete { "row_drop" } else { "row_put" }, args, paper.approved(*of, *name, *delete))
+            }
             Step::Tell(of, to) => {
                 let args = json!({"to": to, "text": format!("program {number}, step {n}")});
                 (of, "tell", args, paper.tell(*of, Some(to)))
             }
             Step::Shout(of) => (of, "shout", json!({"program": number}), paper.tell(*of, None)),
         };
-        let answer = house.call(set, &live[of], tool, &args).await;
+        let answer = match step {
+            Step::Approved(..) => house.approved(set, &live[of], tool, &args).await,
+            _ => house.call(set, &live[of], tool, &args).await,
+        };
         tally.calls.fetch_add(1, Ordering::Relaxed);
         if matches!(tool, "tell" | "shout") {
             let count = if expected == End::Waits { &tally.held } else { &tally.told };

@@ -110,6 +110,20 @@ impl Reference {
         End::Runs
     }
 
+    /// A change that the owner has approved: whoever wrote the row, it is done, and labelled as any other.
+    pub fn approved(&mut self, session: usize, row: usize, delete: bool) -> End {
+        let mut mark = self.sessions[&session].0.clone();
+        if let Some(old) = self.rows.get(&row) {
+            mark.lower(old);
+        }
+        if delete {
+            self.rows.remove(&row);
+        } else {
+            self.rows.insert(row, mark);
+        }
+        End::Runs
+    }
+
     /// Rule 2. `None`: nobody can say who would learn of it.
     pub fn tell(&mut self, session: usize, those: Option<&[&'static str]>) -> End {
         let (mark, hears) = &self.sessions[&session];
