@@ -10,7 +10,7 @@ use super::rules::{Rule, RuleError, allowing};
 use super::sql::{self, NewEvent, ParkedRow, failed};
 use super::types::{Action, ActionRecipient, Cause, Event, Filter, NewAction, Source, args_sha256, shown};
 use base::text::visible::visible_line;
-use base::{Clock, IdBeginning, TenantId, crash, text};
+use base::{Clock, IdBeginning, RequestContext, TenantId, crash, text};
 use conversation::written_to;
 use store::{Database, StoreError, Tx};
 use tools::{EgressRecipient, EgressTarget};
@@ -99,7 +99,10 @@ impl Actions {
         let visible = shown(new_action.args, new_action.sensitive);
         let now = self.clock.now();
         let expires = now + SignedDuration::from_hours(i64::from(new_action.expiry_hours));
-        let exposure = json!({"trust": new_action.request.trust, "audience": new_action.request.audience});
+        // What a message proposes is done in the owner's name.
+        let relabels = new_action.changes && new_action.cause != Cause::Influenced;
+        let RequestContext { trust, audience, .. } = new_action.request;
+        let exposure = json!({"trust": trust, "audience": audience, "changes": relabels});
         let mut lease = self.db.shared(tenant).await?;
         let mut tx = lease.begin().await.map_err(failed())?;
         let tries = (new_action.session, earlier_tries);

@@ -15,7 +15,7 @@ use super::types::{Action, Cause, NewAction, RiskTier};
 use access::may_tell;
 use base::{ButlerName, Label, Principal, RequestContext, Trust};
 use store::{Store, StoreError};
-use tools::{Effect, EgressGate, EgressRecipient, EgressTarget, GateDecision, ToolCall, ToolError};
+use tools::{EgressGate, EgressRecipient, EgressTarget, GateDecision, ToolCall, ToolError};
 
 /// What a butler's sessions may do by themselves that somebody besides the owner and the house has influenced.
 #[derive(Clone, Debug, Default)]
@@ -103,6 +103,7 @@ impl ApprovalGate {
             session: session.0,
             tool: &call.def.name,
             args: &args,
+            changes: call.def.changes(),
             sensitive: &call.def.meta.sensitive,
             why,
             cause,
@@ -190,6 +191,7 @@ impl ApprovalGate {
             session,
             tool: "notify",
             args: &args,
+            changes: false,
             sensitive: &[],
             why: None,
             cause: Cause::Taint,
@@ -221,10 +223,9 @@ impl EgressGate for ApprovalGate {
         let outward = egress_target.filter(|target| target.outward);
         let gated = self.settings.gated(&call.def.name).is_some() || call.def.meta.asks_always;
         let tells = outward.is_none_or(|target| self.may_tell(&label, target.those.as_deref(), call.context()));
-        let changes = call.def.effect() != Effect::None && !call.def.meta.carries_label;
         let cause = if !tells {
             Cause::Taint
-        } else if changes && label.is_influenced() && !self.others.may(label.trust, &call.def.name) {
+        } else if call.def.changes() && label.is_influenced() && !self.others.may(label.trust, &call.def.name) {
             Cause::Influenced
         } else if gated && egress_target.is_none_or(|target| target.outward) {
             Cause::Gated

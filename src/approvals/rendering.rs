@@ -173,6 +173,9 @@ impl Lines {
             people => format!(", and all that it was shown, {} may learn", visible_line(&people.join(", "))),
         };
         self.say(&format!("Where it comes from: the least trusted in its session is {}{private}.", whose(trust)));
+        if trust < Trust::System && action.exposure["changes"] == true {
+            self.say("    What it changes, of yours as well, is believed no more than that from then on.");
+        }
         for Source { who, trust, root_request_id, .. } in &action.sources {
             let (channel, who) = (who.split(':').next().unwrap_or_default(), visible_line(who));
             let open = if OWN_CHANNELS.contains(&channel) { "timeline" } else { "inbox show" };

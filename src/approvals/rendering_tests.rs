@@ -67,6 +67,17 @@ fn it_shows_whom_it_reaches_whose_words_they_are_and_all_of_it() {
 }
 
 #[test]
+fn what_it_changes_is_said_to_be_believed_as_little() {
+    let said = |trust: &str, changes: Value| {
+        let mut one = action(json!({}));
+        one.exposure = json!({"trust": trust, "audience": [], "changes": changes});
+        one.pages().concat().contains("of yours as well, is believed no more than that")
+    };
+    assert!(said("stranger", json!(true)) && said("known", json!(true)));
+    assert!(!said("owner", json!(true)) && !said("stranger", json!(false)) && !said("stranger", Value::Null));
+}
+
+#[test]
 fn nothing_is_cut_and_every_page_holds_what_a_message_holds() {
     let long = (0..700).map(|n| format!("word{n}")).collect::<Vec<_>>().join(" ");
     for text in [long.clone(), "\n".repeat(300) + "end", "x".repeat(20_000)] {

@@ -152,6 +152,8 @@ pub struct NewAction<'a> {
     pub session: Uuid,
     pub tool: &'a str,
     pub args: &'a Value,
+    /// Whether its tool changes anything besides what it tells.
+    pub changes: bool,
     /// Names of arguments that nobody may see.
     pub sensitive: &'a [String],
     pub why: Option<&'a str>,
@@ -193,7 +195,7 @@ store::row! {
         /// In the model's words, which may be anybody's.
         pub why: Option<String>,
         pub cause: Cause = |row| Cause::from_name(row.get("cause")),
-        /// `{"trust", "audience"}` of the session at that moment.
+        /// `{"trust", "audience"}` of the session at that moment; and `"changes"`, whether rows get that label.
         pub exposure: Value,
         /// How far what it says is believed: its session's words, and what its call has shown.
         pub trust: Trust = |row| Trust::from_name(row.get("trust")),

@@ -228,6 +228,11 @@ impl Definition {
         self.meta.effect.unwrap_or(Effect::Once)
     }
 
+    /// Whether it has effects of its own, beyond what carries its session's label anyway.
+    pub fn changes(&self) -> bool {
+        self.effect() != Effect::None && !self.meta.carries_label
+    }
+
     /// Cleans and checks the arguments: NUL characters are dropped, an optional argument given as null counts as absent.
     pub fn validate(&self, args: &mut Map<String, Value>) -> Result<(), ArgumentsError> {
         args.values_mut().for_each(base::text::strip_nul);

@@ -50,7 +50,7 @@ impl Entry {
     fn new(tool: Tool, gate: Option<Gate>, egress_gate: &dyn EgressGate) -> Self {
         let def = &tool.def;
         let leaves = def.meta.sends_out || def.meta.asks_always || egress_gate.gated(&def.name);
-        let changes = def.effect() != Effect::None && !def.meta.carries_label;
+        let changes = def.changes();
         let with_reason = if leaves { egress::with_reason(def).ok() } else { None };
         let tool = match with_reason {
             Some(def) => Tool { def: Arc::new(def), ..tool },
