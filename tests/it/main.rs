@@ -19,6 +19,7 @@ mod api_v1;
 mod api_v1_pages;
 mod approvals;
 mod approvals_crash;
+mod approvals_labels;
 mod approvals_shown;
 mod attempts;
 mod backup;
