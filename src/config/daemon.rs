@@ -152,7 +152,8 @@ pub struct DatabaseConfig {
     /// A bundle of PostgreSQL's programs on this machine, for where none can be fetched.
     #[schemars(extend("format" = "path", "examples" = ["/srv/postgresql-bundle.tgz"]))]
     pub pg_bundle: Option<PathBuf>,
-    /// How many connections the private server accepts. It accepts more where there are many butlers: three for each, and 20.
+    /// How many connections the private server accepts, at least 40. The household keeps 27 for itself, and all butlers
+    /// share the rest.
     #[schemars(range(min = 10, max = 10_000), extend("default" = 100))]
     pub max_connections: u16,
     /// How many connections one butler may hold at a time. Idle ones are given back.

@@ -9,6 +9,7 @@ use jiff::tz::TimeZone;
 use tokio::sync::Mutex;
 
 use super::error::StoreError;
+use super::limit::ConnectionLimit;
 use super::migrate::{self, Chain};
 use super::pool::{Lease, Pool, Scope};
 use super::role_keeper::RoleKeeper;
@@ -22,7 +23,12 @@ use telemetry::QueueMetrics;
 const DATABASE: &str = "butlers";
 /// Few: the owner works at boot and for reconcilers, never for a tool call.
 const OWNER_POOL: usize = 4;
-/// A connection idle for this long is closed, but for the last of its pool.
+/// Connections of a server that butlers do not get: the owner's and its probe, those that apply a roster's files, a
+/// backup's, and those of people who look in.
+const NOT_FOR_BUTLERS: usize = 24;
+/// What all butlers together have where a server has hardly any.
+const FEWEST: usize = 4;
+/// A connection idle for this long is closed.
 const IDLE: Duration = Duration::from_secs(30);
 
 /// Where the database is and how butlers' pools are sized.
@@ -45,6 +51,8 @@ pub struct Database {
     owner: Pool,
     /// One connection of the owner that nobody waits for: it shows how the server is.
     probe: Pool,
+    /// Of all butlers' pools together.
+    limit: Arc<ConnectionLimit>,
     stores: Mutex<HashMap<ButlerName, Store>>,
     queues: QueueMetrics,
     machine: Machine,
@@ -68,17 +76,23 @@ impl Database {
             create_database(&options.owner).await?;
         }
         options.owner.application_name("butlerd");
-        let owner = Pool::new(options.owner.clone(), &zone_name(&options.time_zone), OWNER_POOL);
-        let probe = Pool::new(options.owner.clone(), &zone_name(&options.time_zone), 1);
+        let zone = zone_name(&options.time_zone);
+        let owner = Pool::new(options.owner.clone(), &zone, OWNER_POOL, &ConnectionLimit::new(OWNER_POOL));
+        let probe = Pool::new(options.owner.clone(), &zone, 1, &ConnectionLimit::new(1));
+        let mut lease = owner.unscoped().await?;
+        let accepted = lease.query(sql::ACCEPTED, &[]).await;
+        let accepted = accepted.map_err(StoreError::query("asking how many connections there may be"))?;
+        let accepted: i32 = accepted.first().map_or(0, |row| row.get("accepted"));
+        let for_butlers = usize::try_from(accepted).unwrap_or(0).saturating_sub(NOT_FOR_BUTLERS);
         let db = Self {
             options,
             owner,
             probe,
+            limit: ConnectionLimit::new(for_butlers.max(FEWEST)),
             stores: Mutex::default(),
             queues: QueueMetrics::default(),
             machine: Machine::default(),
         };
-        let mut lease = db.owner.unscoped().await?;
         let fresh = lease
             .query_opt(sql::SHARED_EXISTS, &[])
             .await
@@ -141,7 +155,7 @@ impl Database {
             "{given} -c search_path=\"{schema}\",shared,public -c row_security=on -c statement_timeout=60s \
              -c idle_in_transaction_session_timeout=60s"
         ));
-        let pool = Pool::new(config, &zone_name(&self.options.time_zone), self.options.pool_size);
+        let pool = Pool::new(config, &zone_name(&self.options.time_zone), self.options.pool_size, &self.limit);
         let master_key = self.options.master_key.clone();
         Store {
             pool,
@@ -203,15 +217,15 @@ impl Database {
         self.shrink_older(IDLE).await;
     }
 
-    /// Closes all idle connections but one of each pool: after the boot, which needs more than the rest does.
+    /// Closes all idle connections: after the boot, which needs more than the rest does.
     pub async fn shrink_to_rest(&self) {
         self.shrink_older(Duration::ZERO).await;
     }
 
     async fn shrink_older(&self, age: Duration) {
-        self.owner.shrink(age, 1);
+        self.owner.shrink(age);
         for store in self.stores.lock().await.values() {
-            store.pool.shrink(age, 1);
+            store.pool.shrink(age);
         }
     }
 

@@ -6,7 +6,9 @@
 pub mod cluster;
 mod database;
 mod error;
+mod joint;
 pub mod lexer;
+mod limit;
 pub mod migrate;
 mod nodes;
 mod pool;

@@ -7,14 +7,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use deadpool::managed::{self, Metrics, RecycleResult};
+use deadpool::managed::{self, Metrics, PoolError, RecycleResult};
 use deadpool_postgres::ClientWrapper;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{AsyncMessage, Row, Statement};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::error::StoreError;
+use super::joint::also;
+use super::limit::{ConnectionLimit, OpenConnection};
 use super::sql;
 use base::{Clock, IdBeginning, Label, RequestContext, Seen, TenantId, Trust, task};
 use telemetry::PoolUse;
@@ -22,6 +25,8 @@ use telemetry::PoolUse;
 /// How long a caller waits for a free connection before it is told that the database is busy.
 const WAIT: Duration = Duration::from_secs(10);
 const CREATE: Duration = Duration::from_secs(5);
+/// The pause before a server is asked again that has all the connections that it accepts.
+const FULL: Duration = Duration::from_millis(20);
 
 /// For whom statements run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,22 +64,34 @@ struct Connection {
     altered: bool,
     /// What the server said of the rows that its statements saw.
     seen: Arc<Seen>,
+    /// While it is leased.
+    permit: Option<OwnedSemaphorePermit>,
+    _open: OpenConnection,
+}
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+enum NoConnection {
+    #[error("as many connections are in use as there may be")]
+    Busy,
+    #[error("the server lets nobody in")]
+    Late,
+    #[error(transparent)]
+    Refused(#[from] tokio_postgres::Error),
 }
 
 struct Manager {
     config: tokio_postgres::Config,
     tls: MakeRustlsConnect,
     time_zone: String,
+    limit: Arc<ConnectionLimit>,
 }
 
 /// What the policy of a table says when a statement reads a row that somebody less than the house wrote (`shared.saw`).
 const SAW: &str = "BD001";
 
-impl managed::Manager for Manager {
-    type Type = Connection;
-    type Error = tokio_postgres::Error;
-
-    async fn create(&self) -> Result<Connection, tokio_postgres::Error> {
+impl Manager {
+    async fn connect(&self) -> Result<(ClientWrapper, Arc<Seen>), tokio_postgres::Error> {
         let (client, mut connection) = self.config.connect(self.tls.clone()).await?;
         let seen = Arc::new(Seen::default());
         let noted = seen.clone();
@@ -94,13 +111,40 @@ impl managed::Manager for Manager {
                 }
             }
         });
-        let client = ClientWrapper::new(client, driver);
-        let altered = client.query_one(sql::LOGGED_IN, &[&self.time_zone]).await?.get("altered");
-        Ok(Connection { client, scope: None, altered, seen })
+        Ok((ClientWrapper::new(client, driver), seen))
+    }
+}
+
+impl managed::Manager for Manager {
+    type Type = Connection;
+    type Error = NoConnection;
+
+    async fn create(&self) -> Result<Connection, NoConnection> {
+        let permit = tokio::time::timeout(WAIT, self.limit.permit()).await;
+        let permit = Some(permit.ok().flatten().ok_or(NoConnection::Busy)?);
+        let open = self.limit.open();
+        let connected = tokio::time::timeout(CREATE, async {
+            let (client, seen) = loop {
+                match self.connect().await {
+                    // What was closed to make room may still be on its way out.
+                    Err(e) if e.code() == Some(&SqlState::TOO_MANY_CONNECTIONS) => tokio::time::sleep(FULL).await,
+                    connected => break connected?,
+                }
+            };
+            let altered: bool = client.query_one(sql::LOGGED_IN, &[&self.time_zone]).await?.get("altered");
+            Ok::<_, NoConnection>((client, seen, altered))
+        });
+        let (client, seen, altered) = connected.await.map_err(|_| NoConnection::Late)??;
+        Ok(Connection { client, scope: None, altered, seen, permit, _open: open })
     }
 
-    async fn recycle(&self, c: &mut Connection, _: &Metrics) -> RecycleResult<tokio_postgres::Error> {
-        if c.client.is_closed() { Err(managed::RecycleError::message("it is closed")) } else { Ok(()) }
+    async fn recycle(&self, c: &mut Connection, _: &Metrics) -> RecycleResult<NoConnection> {
+        if c.client.is_closed() {
+            return Err(managed::RecycleError::message("it is closed"));
+        }
+        c.permit = self.limit.permit_now();
+        // This one is closed then, and makes room for those who waited before.
+        if c.permit.is_none() { Err(managed::RecycleError::message("others wait for a connection")) } else { Ok(()) }
     }
 }
 
@@ -120,32 +164,31 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// A pool that opens connections when they are needed, at most `max`.
-    pub fn new(config: tokio_postgres::Config, time_zone: &str, max: usize) -> Self {
+    /// A pool that opens connections when they are needed, at most `max`, and with others at most as `limit` says.
+    pub fn new(config: tokio_postgres::Config, time_zone: &str, max: usize, limit: &Arc<ConnectionLimit>) -> Self {
         let tls = super::tls::connector(&config);
-        let manager = Manager { config, tls: tls.clone(), time_zone: time_zone.to_owned() };
+        let manager = Manager { config, tls: tls.clone(), time_zone: time_zone.to_owned(), limit: limit.clone() };
         let inner = managed::Pool::builder(manager)
             .max_size(max)
             // The one used last is used next, so that the others become idle and can be given back.
             .queue_mode(managed::QueueMode::Lifo)
             .runtime(deadpool::Runtime::Tokio1)
             .wait_timeout(Some(WAIT))
-            .create_timeout(Some(CREATE))
             .build()
             .expect("a pool with a runtime and timeouts is complete");
+        let weak = inner.weak();
+        limit.join(move || {
+            let (pool, mut closed) = (weak.upgrade()?, false);
+            // The first is the one that was used longest ago.
+            pool.retain(|_, _| std::mem::replace(&mut closed, true));
+            Some(closed)
+        });
         Self { inner, tls }
     }
 
-    /// Closes connections that were idle for `age`, but keeps `keep` of them.
-    pub fn shrink(&self, age: Duration, keep: usize) {
-        let mut left = self.inner.status().size;
-        self.inner.retain(|_, metrics| {
-            let stay = left <= keep || metrics.last_used() < age;
-            if !stay {
-                left -= 1;
-            }
-            stay
-        });
+    /// Closes connections that were idle for `age`.
+    pub fn shrink(&self, age: Duration) {
+        self.inner.retain(|_, metrics| metrics.last_used() < age);
     }
 
     /// Closes the pool: waiting callers get an error, connections end as they come back.
@@ -167,11 +210,18 @@ impl Pool {
 
     async fn get(&self) -> Result<managed::Object<Manager>, StoreError> {
         let object = self.inner.get().await.map_err(|e| match e {
-            managed::PoolError::Timeout(managed::TimeoutType::Wait) => StoreError::PoolTimeout(WAIT),
-            managed::PoolError::Backend(source) if source.code() == Some(&SqlState::INVALID_PASSWORD) => {
+            PoolError::Timeout(managed::TimeoutType::Wait) | PoolError::Backend(NoConnection::Busy) => {
+                StoreError::PoolTimeout(WAIT)
+            }
+            PoolError::Backend(NoConnection::Refused(source)) if source.code() == Some(&SqlState::INVALID_PASSWORD) => {
                 StoreError::Query { step: "logging in", source }
             }
-            managed::PoolError::Backend(source) => StoreError::Unreachable(super::error::describe(&source)),
+            PoolError::Backend(NoConnection::Refused(source)) => {
+                StoreError::Unreachable(super::error::describe(&source))
+            }
+            PoolError::Backend(NoConnection::Late) => {
+                StoreError::Unreachable(format!("no connection within {CREATE:?}"))
+            }
             other => StoreError::Unreachable(other.to_string()),
         })?;
         if object.altered {
@@ -199,29 +249,11 @@ impl Pool {
     }
 
     async fn try_lease(&self, scope: Option<Scope>) -> Result<Lease, StoreError> {
-        let mut object = self.get().await?;
-        // Work for no tenant is the house's own, whatever the connection did before.
-        let labelled = object.scope.as_ref().filter(|has| has.label.is_some());
-        let wanted =
-            scope.clone().or_else(|| labelled.map(|has| Scope { label: None, approved: false, ..has.clone() }));
-        if let Some(scope) = &wanted
-            && object.scope.as_ref() != Some(scope)
-        {
-            // Unknown until the settings are really there: a cut in between must not leave a wrong belief.
-            object.scope = None;
-            let statement =
-                object.client.prepare_cached(sql::SET_SCOPE).await.map_err(StoreError::query("setting the tenant"))?;
-            let now = scope.now.as_deref().unwrap_or("");
-            let label = scope.label.clone().unwrap_or(Label::household(Trust::System));
-            let (trust, audience) = (label.trust.as_str(), label.audience.names());
-            let [house, approved] = [scope.label.is_none(), scope.approved].map(|on| if on { "on" } else { "" });
-            let settings: Params<'_> = &[&scope.tenant.as_str(), &now, &trust, &audience, &house, &approved];
-            let set = object.client.query_one(&statement, settings).await;
-            set.map_err(StoreError::query("setting the tenant"))?;
-            object.scope = Some(scope.clone());
-        }
-        object.seen.forget();
-        Ok(Lease { pool: self.clone(), scope, object: Some(object), busy: false, tell: None })
+        let object = self.get().await?;
+        // From now on it is given back as a lease, whatever comes of this.
+        let mut lease = Lease { pool: self.clone(), scope, object: Some(object), busy: false, tell: None };
+        lease.set_scope().await?;
+        Ok(lease)
     }
 
     /// A connection of the owner role for administration; it speaks for no tenant.
@@ -254,6 +286,33 @@ impl Lease {
     pub fn telling(mut self, seen: &Arc<Seen>) -> Self {
         self.tell = Some(seen.clone());
         self
+    }
+
+    /// Has the connection speak for the lease's scope.
+    async fn set_scope(&mut self) -> Result<(), StoreError> {
+        let object = self.object.as_mut().expect("the object is only taken in drop");
+        // Work for no tenant is the house's own, whatever the connection did before.
+        let labelled = object.scope.as_ref().filter(|has| has.label.is_some());
+        let wanted =
+            self.scope.clone().or_else(|| labelled.map(|has| Scope { label: None, approved: false, ..has.clone() }));
+        if let Some(scope) = &wanted
+            && object.scope.as_ref() != Some(scope)
+        {
+            // Unknown until the settings are really there: a cut in between must not leave a wrong belief.
+            object.scope = None;
+            let statement =
+                object.client.prepare_cached(sql::SET_SCOPE).await.map_err(StoreError::query("setting the tenant"))?;
+            let now = scope.now.as_deref().unwrap_or("");
+            let label = scope.label.clone().unwrap_or(Label::household(Trust::System));
+            let (trust, audience) = (label.trust.as_str(), label.audience.names());
+            let [house, approved] = [scope.label.is_none(), scope.approved].map(|on| if on { "on" } else { "" });
+            let settings: Params<'_> = &[&scope.tenant.as_str(), &now, &trust, &audience, &house, &approved];
+            let set = object.client.query_one(&statement, settings).await;
+            set.map_err(StoreError::query("setting the tenant"))?;
+            object.scope = Some(scope.clone());
+        }
+        object.seen.forget();
+        Ok(())
     }
 
     fn tell(&self) {
@@ -298,6 +357,10 @@ impl Lease {
     /// Takes another connection in place of a dead one. All idle ones are dropped: they were cut by the same blow.
     async fn replace(&mut self) -> Result<(), StoreError> {
         self.busy = true;
+        // A dead one is not in use.
+        if let Some(object) = &mut self.object {
+            object.permit = None;
+        }
         self.pool.inner.retain(|_, _| false);
         let mut fresh = self.pool.lease_of(self.scope.clone()).await?;
         fresh.tell = self.tell.clone();
@@ -429,63 +492,25 @@ impl Lease {
     }
 }
 
-/// One statement that does what both do: `second` becomes a part of `first`'s WITH, which the server carries out
-/// whether or not anybody reads it. A quarter of the messages of two statements between BEGIN and COMMIT.
-///
-/// `None` where `first` begins with none of the words after which that is possible. `params`: how many `first` has.
-fn also(first: &str, params: usize, second: &str) -> Option<String> {
-    let start = first.trim_start();
-    let word =
-        |text: &str| text.split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default().to_ascii_uppercase();
-    let (head, rest) = match word(start).as_str() {
-        "SELECT" | "INSERT" | "UPDATE" | "DELETE" => ("WITH ", start),
-        "WITH" => {
-            let rest = start["WITH".len()..].trim_start();
-            // Not past a comment, and not past RECURSIVE, which would hold for both.
-            if matches!(word(rest).as_str(), "" | "RECURSIVE") {
-                return None;
-            }
-            ("WITH ", rest)
-        }
-        _ => return None,
-    };
-    let joint = if rest.len() == start.len() { " " } else { ", " };
-    let mut sql = String::with_capacity(first.len() + second.len() + 64);
-    sql.push_str(head);
-    sql.push_str("butlerd_also AS (");
-    let mut pieces = second.split('$');
-    sql.push_str(pieces.next().unwrap_or_default());
-    for piece in pieces {
-        let digits = piece.bytes().take_while(u8::is_ascii_digit).count();
-        let number: usize = piece[..digits].parse().ok()?;
-        sql.push('$');
-        sql.push_str(&(number + params).to_string());
-        sql.push_str(&piece[digits..]);
-    }
-    sql.push(')');
-    sql.push_str(joint);
-    sql.push_str(rest);
-    Some(sql)
-}
-
 impl Drop for Lease {
     fn drop(&mut self) {
         self.tell();
+        let Some(mut object) = self.object.take() else { return };
+        // Before the pool has it: whoever gets it there takes a permit of its own.
+        object.permit = None;
         if !self.busy {
             return;
         }
-        if let Some(object) = self.object.take() {
-            let connection = managed::Object::take(object);
-            let token = connection.client.cancel_token();
-            let tls = self.pool.tls.clone();
-            base::task::spawn(base::task::Kind::Job, "cancel-statement", async move {
-                // Best effort: the statement ends at the latest when its connection does.
-                if let Err(e) = token.cancel_query(tls).await {
-                    tracing::debug!(error = %e, "a statement could not be cancelled");
-                }
-                drop(connection);
-            });
-        }
+        let connection = managed::Object::take(object);
+        let token = connection.client.cancel_token();
+        let tls = self.pool.tls.clone();
+        base::task::spawn(base::task::Kind::Job, "cancel-statement", async move {
+            // Best effort: the statement ends at the latest when its connection does.
+            if let Err(e) = token.cancel_query(tls).await {
+                tracing::debug!(error = %e, "a statement could not be cancelled");
+            }
+            drop(connection);
+        });
     }
 }
 
@@ -536,25 +561,5 @@ mod tests {
         let ctx = RequestContext::root(&clock, TenantId::owner(), "cli", "local", "eve", Trust::Stranger);
         assert_eq!(Scope::of(&ctx, &clock), Scope::of(&ctx, &clock));
         assert_ne!(Scope::of(&ctx, &clock), Scope::approved(&ctx, &clock));
-    }
-
-    #[test]
-    fn the_second_statement_becomes_a_part_of_the_first() {
-        let second = "INSERT INTO b VALUES ($1, $2, $10 + 1)";
-        let with = |first| also(first, 2, second);
-        assert_eq!(
-            with("\n INSERT INTO a VALUES ($1, $2)").unwrap(),
-            "WITH butlerd_also AS (INSERT INTO b VALUES ($3, $4, $12 + 1)) INSERT INTO a VALUES ($1, $2)"
-        );
-        assert_eq!(
-            with("with x AS (SELECT $1) UPDATE a SET v = $2").unwrap(),
-            "WITH butlerd_also AS (INSERT INTO b VALUES ($3, $4, $12 + 1)), x AS (SELECT $1) UPDATE a SET v = $2"
-        );
-        assert!(with("select f($1, $2)").is_some());
-        for apart in
-            ["(SELECT 1)", "MERGE INTO a", "-- why\nSELECT 1", "WITH RECURSIVE x AS (SELECT 1) SELECT 2", "WITH", ""]
-        {
-            assert_eq!(with(apart), None, "{apart}");
-        }
     }
 }

@@ -143,11 +143,11 @@ pub fn owner_login(master_key: &MasterKey) -> Secret<String> {
     Secret::new(derive(master_key.bytes(), "owner"))
 }
 
-/// How many connections the server accepts at least for so many butlers: each keeps one at rest and wants some more
-/// when it starts and works; the household's own come on top.
-fn needed_by(butlers: usize) -> u32 {
-    u32::try_from(butlers).unwrap_or(u32::MAX).saturating_mul(3).saturating_add(20)
-}
+/// The server accepts no fewer connections: the household itself has some before its butlers share the rest.
+const LEAST_CONNECTIONS: u32 = 40;
+/// Locks that a server has for each connection by itself, and those that it gets for each butler's tables: a backup
+/// locks all tables in one transaction.
+const LOCKS: u32 = 64;
 
 /// Lays the ground. `book` learns the operators' tokens, `stage` is told in a few words what happens.
 pub(super) async fn lay(
@@ -184,7 +184,9 @@ pub(super) async fn lay(
             let mut options = ClusterOptions::new(data_dir.clone(), cache, password.clone());
             options.pg_bin = config.database.pg_bin.clone();
             options.bundle.file = config.database.pg_bundle.clone();
-            options.max_connections = u32::from(config.database.max_connections).max(needed_by(butlers));
+            options.max_connections = u32::from(config.database.max_connections).max(LEAST_CONNECTIONS);
+            let butlers = u32::try_from(butlers).unwrap_or(u32::MAX);
+            options.max_locks = Some(LOCKS + LOCKS.saturating_mul(butlers) / options.max_connections);
             let cluster = Cluster::start(options).await?;
             let owner = cluster.connect_config("butlerd", &password);
             let kind = DatabaseKind::Embedded(cluster.binaries().to_string());

@@ -164,8 +164,6 @@ impl Daemon {
     /// Starts the daemon with these settings and waits until it is ready.
     pub async fn start(household: &Household, settings: &[String]) -> Result<Self, Failed> {
         let mut args = vec![household.roster().display().to_string(), household.data().display().to_string()];
-        // A hundred butlers, each with a connection or two while they boot.
-        args.push("database.max_connections=300".to_owned());
         args.extend_from_slice(settings);
         let log = std::fs::File::create(household.log())?;
         let started = Instant::now();

@@ -61,6 +61,7 @@ mod clients;
 mod command_line;
 mod connect_accounts;
 mod connect_google;
+mod connections;
 mod connectors;
 mod contacts;
 mod contacts_crash;

@@ -45,6 +45,11 @@ pub(super) const TRY_WRITE: &str =
         AND pg_catalog.pg_current_xact_id() IS NOT NULL
         AND pg_catalog.octet_length(pg_catalog.repeat('x', 4194304)) > 0 AS writes";
 
+/// How many connections the server accepts of those who are not its superuser.
+pub(super) const ACCEPTED: &str = "SELECT current_setting('max_connections')::int4
+        - current_setting('superuser_reserved_connections')::int4
+        - coalesce(current_setting('reserved_connections', true)::int4, 0) AS accepted";
+
 pub(super) const SHARED_EXISTS: &str = "SELECT 1 FROM pg_namespace WHERE nspname = 'shared'";
 
 pub(super) const DATABASE_EXISTS: &str = "SELECT 1 FROM pg_database WHERE datname = $1";
