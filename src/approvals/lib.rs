@@ -25,6 +25,8 @@ pub use gate::{ApprovalGate, OthersMay};
 pub use rendering::shown_sha256_of;
 pub use rules::{Constraint, ConstraintError, Constraints, Draft, Rule, RuleError, people};
 pub use settings::{Gated, Settings};
-pub use sql::{SessionPieces, Unannounced, all_waiting, announced, notices, unannounced, unannounced_tenants};
+pub use sql::{
+    SessionPieces, Unannounced, all_waiting, announced, butlers_due, notices, unannounced, unannounced_tenants,
+};
 pub use types::{Action, ActionRecipient, Cause, Event, Filter, NewAction, RiskTier, Source, Status, principal};
 pub use worker::{ApprovalParts, start};

@@ -13,6 +13,7 @@ pub(super) use actions::{
     IDS, ParkedRow, any_of, asked_before, count_waiting, expire, latest_like, list, one, park, to_suggest_from,
 };
 pub use announced::{Unannounced, all_waiting, announced, notices, unannounced, unannounced_tenants};
+pub use calls::butlers_due;
 pub(super) use calls::{ApprovedRow, SettledCall, claim, hand_back, handed_back, next_ended, owner_waits, settle};
 pub(super) use decisions::{Decision, decide, note_shown, pages_shown, waiting};
 pub(super) use events::{NewEvent, events_of, note};

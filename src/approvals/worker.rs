@@ -18,8 +18,8 @@ use store::{Claim, Claimed, Database, Handler, Queue, QueueOptions, QueueTable, 
 use tools::sql::calls;
 use tools::{EgressRecipient, Reply, ToolError, ToolSet};
 
-/// Rows are looked for this often even if nobody says that there are any: wishes expire by themselves.
-const LOOK: Duration = Duration::from_secs(30);
+/// Rows are looked for this often even if nobody says that there are any. Whoever calls [`super::butlers_due`] does.
+const LOOK: Duration = Duration::from_secs(600);
 /// After a try that the database broke off.
 const AGAIN: Duration = Duration::from_secs(1);
 
@@ -91,6 +91,7 @@ impl Outcome {
 #[async_trait]
 impl Handler for Worker {
     const NAME: &'static str = "approval";
+    const WATCHED: bool = true;
     type Row = Call;
     type End = Outcome;
 

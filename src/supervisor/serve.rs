@@ -445,9 +445,21 @@ async fn housekeep(supervisor: &Supervisor, presence: &mut Presence, stop: &Canc
                 services.db.note_pools().await;
                 let waiting = tokio::time::timeout(Duration::from_secs(2), approvals::all_waiting(&services.db)).await;
                 services.db.queue_metrics().work().approvals(waiting.ok().and_then(Result::ok));
+                wake_for_approvals(supervisor).await;
                 lost.tell();
             }
         }
+    }
+}
+
+/// Wakes the butlers that have something to do about calls that waited: one look at their table for all of them.
+async fn wake_for_approvals(supervisor: &Supervisor) {
+    let services = supervisor.services();
+    let due = approvals::butlers_due(&services.db, services.clock.now());
+    // A look that fails is made again.
+    let due = tokio::time::timeout(Duration::from_secs(2), due).await.ok().and_then(Result::ok);
+    for butler in due.unwrap_or_default().iter().filter_map(|name| supervisor.butler(name).ok()) {
+        butler.gate().wake();
     }
 }
 

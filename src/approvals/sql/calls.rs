@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::failed;
 use crate::types::Status;
 use base::Label;
-use store::{Also, AsRows, Claim, Lease, QueueTable, StoreError, Tx};
+use store::{Also, AsRows, Claim, Database, Lease, QueueTable, StoreError, Tx};
 
 store::row! {
     /// A call that was let through.
@@ -22,6 +22,17 @@ store::row! {
         pub cause: String,
         pub recipient: Option<Value>,
     }
+}
+
+/// The butlers that have something to do about calls: that were let through, whoever has them in hand, whose time is
+/// over, or of whose end they were not told.
+pub async fn butlers_due(db: &Database, now: Timestamp) -> Result<Vec<String>, StoreError> {
+    let sql = "SELECT butler FROM shared.pending_actions
+               WHERE status IN ('pending', 'approved') AND (status = 'approved' OR expires_at <= $1)
+               UNION SELECT butler FROM shared.pending_actions
+               WHERE handed_back_at IS NULL AND status IN ('rejected', 'expired', 'executed', 'abandoned')";
+    let mut lease = db.every_tenant().await?;
+    lease.query(sql, &[&now]).await.column("butler").map_err(failed())
 }
 
 /// Claims the next call that was let through and is not in hand.

@@ -125,6 +125,9 @@ base::named!(Left);
 pub trait Handler: Send + Sync + 'static {
     /// The queue in the log and in metrics, and the first part of its crash points.
     const NAME: &'static str;
+    /// Whether somebody looks at the rows of all who share the table, more often than leases are renewed, and rings for
+    /// whom one is open. Then the longest sleep may be longer than a lease.
+    const WATCHED: bool = false;
     /// A row as it was read.
     type Row: Send + Sync + 'static;
     /// How a row ends.

@@ -16,10 +16,11 @@
 //!
 //! **What a dead node held is taken up as its lease ends.** Leases go by the server's clock, and nobody rings for the
 //! dead. So each look asks when the first lease ends, whoever's it is, and the next look comes then; it comes within a
-//! lease in any case, so that no lease begins and ends between two. Another node has the row a lease after the death at
-//! the latest, the same node at its next start. Whoever takes a row first closes what the node before has open of it,
-//! then goes by what is on record. A node that was only stopped renews as it wakes, finds its claim gone, and ends what
-//! it began; a call that it is in the middle of then may still have its effect.
+//! lease in any case, so that no lease begins and ends between two, unless one look for all who share the table does
+//! that ([`Handler::WATCHED`]). Another node has the row a lease after the death at the latest, the same node at its
+//! next start. Whoever takes a row first closes what the node before has open of it, then goes by what is on record. A
+//! node that was only stopped renews as it wakes, finds its claim gone, and ends what it began; a call that it is in
+//! the middle of then may still have its effect.
 //!
 //! **Every instant is safe to die at**, because the next look at the rows sees what is committed and nothing else:
 //!

@@ -255,8 +255,11 @@ impl<H: Handler> Inner<H> {
         if !self.handler.db().machine().is_up() {
             return Ok(AGAIN);
         }
-        // Of what another node claims after this look nobody tells here. It is seen before that lease can be over.
-        let longest = self.options.longest.min(Duration::from_secs_f64(lease_seconds()));
+        let mut longest = self.options.longest;
+        if !H::WATCHED {
+            // Of what another node claims after this look nobody tells here. It is seen before that lease can be over.
+            longest = longest.min(Duration::from_secs_f64(lease_seconds()));
+        }
         Ok(outlook.next.unwrap_or(longest).min(longest).max(SHORTEST))
     }
 
