@@ -25,6 +25,9 @@ use telemetry::PoolUse;
 /// How long a caller waits for a free connection before it is told that the database is busy.
 const WAIT: Duration = Duration::from_secs(10);
 const CREATE: Duration = Duration::from_secs(5);
+/// Statements that a connection may have prepared. Those that name a butler's schema are as many as there are butlers,
+/// and each stays in memory on both sides for as long as its connection.
+const STATEMENTS: usize = 1000;
 /// The pause before a server is asked again that has all the connections that it accepts.
 const FULL: Duration = Duration::from_millis(20);
 
@@ -186,9 +189,10 @@ impl Pool {
         Self { inner, tls }
     }
 
-    /// Closes connections that were idle for `age`.
+    /// Closes connections that were idle for `age`, and idle ones that have prepared a great many statements.
     pub fn shrink(&self, age: Duration) {
-        self.inner.retain(|_, metrics| metrics.last_used() < age);
+        let few = |c: &Connection| c.client.statement_cache.size() <= STATEMENTS;
+        self.inner.retain(|c, metrics| metrics.last_used() < age && few(c));
     }
 
     /// Closes the pool: waiting callers get an error, connections end as they come back.
