@@ -3,6 +3,7 @@
 //! A chain is locked while it runs. Shipped files are frozen: a changed text of an applied version is refused, and so
 //! is a database that knows versions which this binary doesn't.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Instant;
@@ -108,16 +109,31 @@ fn parse_name(path: &Path, sql: String) -> Result<Migration, MigrationError> {
 
 /// What the shipped files of these chains make, by name; of these kinds alone, as SQL calls them.
 pub(super) fn shipped_names(chains: &[String], kinds: &[&str]) -> Result<Vec<String>, MigrationError> {
-    let mut found = Vec::new();
-    for chain in chains {
-        for m in Chain::shipped(chain)?.migrations {
-            let list = tokens(&m.sql);
-            found.extend((0..list.len()).filter_map(|n| made(&list[n..], kinds)));
-        }
-    }
+    let made = shipped_makes()?;
+    let of_kind = |(kind, name): &(String, String)| kinds.contains(&kind.as_str()).then(|| name.clone());
+    let mut found: Vec<String> =
+        chains.iter().filter_map(|chain| made.get(chain)).flatten().filter_map(of_kind).collect();
     found.sort();
     found.dedup();
     Ok(found)
+}
+
+/// What each shipped chain makes, as kind and name. The files are read through once: each butler's start asks.
+fn shipped_makes() -> Result<&'static BTreeMap<String, Vec<(String, String)>>, MigrationError> {
+    static MAKES: OnceLock<BTreeMap<String, Vec<(String, String)>>> = OnceLock::new();
+    if let Some(known) = MAKES.get() {
+        return Ok(known);
+    }
+    let mut found: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
+    for dir in SHIPPED.dirs() {
+        let chain = dir.path().display().to_string();
+        for m in Chain::shipped(&chain)?.migrations {
+            let list = tokens(&m.sql);
+            let makes = (0..list.len()).filter_map(|n| made(&list[n..]));
+            found.entry(chain.clone()).or_default().extend(makes);
+        }
+    }
+    Ok(MAKES.get_or_init(|| found))
 }
 
 /// The functions that shipped files make in butlers' schemas.
@@ -132,8 +148,8 @@ pub(super) fn shipped_functions() -> Result<&'static [String], MigrationError> {
     Ok(FUNCTIONS.get_or_init(|| found))
 }
 
-/// What a statement that begins here makes.
-fn made(list: &[Spanned<'_>], kinds: &[&str]) -> Option<String> {
+/// What a statement that begins here makes: its kind and its name.
+fn made(list: &[Spanned<'_>]) -> Option<(String, String)> {
     let word = |n: usize| match list.get(n) {
         Some((_, Token::Word(word))) => word.to_ascii_lowercase(),
         _ => String::new(),
@@ -146,11 +162,9 @@ fn made(list: &[Spanned<'_>], kinds: &[&str]) -> Option<String> {
     } else {
         0
     };
-    if !kinds.contains(&word(n).as_str()) {
-        return None;
-    }
+    let kind = word(n);
     n += if word(n + 1) == "if" { 4 } else { 1 };
-    name(&list.get(n)?.1)
+    Some((kind, name(&list.get(n)?.1)?))
 }
 
 /// What a migration's unqualified names mean.
