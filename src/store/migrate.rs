@@ -215,13 +215,13 @@ pub(super) async fn run(
     roster: Option<&RosterOwner>,
 ) -> Result<(), MigrationError> {
     let history = |source| MigrationError::History { schema: schema.to_owned(), source };
-    let known =
-        client.query_one(sql::TABLE_EXISTS, &[&format!("\"{schema}\".schema_migrations")]).await.map_err(history)?;
-    if !known.get::<_, bool>("found") {
+    if !has_history(client, schema).await? {
         ensure_history(client, schema).await.map_err(history)?;
     }
     for chain in chains {
-        if !pending(client, schema, chain).await?.is_empty() {
+        let Plan { todo, torn } = plan(client, schema, chain).await?;
+        keep_texts(client, schema, chain, &torn).await?;
+        if !todo.is_empty() {
             // One runner at a time for a schema's chain; a second one finds the work done.
             let lock = format!("{schema}.{}", chain.name);
             client.execute(sql::LOCK, &[&lock]).await.map_err(history)?;
@@ -249,9 +249,26 @@ async fn refuse_stored(client: &Client, chain: &Chain, roster: &RosterOwner) -> 
     Err(MigrationError::Leak { file, relation, problem })
 }
 
-/// What of the chain is still to do; refuses a changed file and a newer database, and rights a kept text that was
-/// changed.
-async fn pending(client: &Client, schema: &str, chain: &Chain) -> Result<Vec<Migration>, MigrationError> {
+/// What a start does with a chain in a schema.
+pub struct Plan {
+    /// Files that it applies.
+    pub todo: Vec<Migration>,
+    /// Applied files whose kept text was changed since.
+    torn: Vec<Migration>,
+}
+
+/// Whether the schema has a history, as it does once anything was applied to it.
+async fn has_history(client: &Client, schema: &str) -> Result<bool, MigrationError> {
+    let found = client.query_one(sql::TABLE_EXISTS, &[&format!("\"{schema}\".schema_migrations")]).await;
+    Ok(found.map_err(|source| MigrationError::History { schema: schema.to_owned(), source })?.get("found"))
+}
+
+/// Compares a chain with what was applied of it; refuses a changed file and a newer database. Writes nothing.
+pub async fn plan(client: &Client, schema: &str, chain: &Chain) -> Result<Plan, MigrationError> {
+    let mut torn = Vec::new();
+    if !has_history(client, schema).await? {
+        return Ok(Plan { todo: chain.migrations.clone(), torn });
+    }
     let rows = client
         .query(&sql::applied(schema), &[&chain.name])
         .await
@@ -267,18 +284,23 @@ async fn pending(client: &Client, schema: &str, chain: &Chain) -> Result<Vec<Mig
             return Err(MigrationError::Changed { file: m.file.clone(), schema: schema.to_owned() });
         }
         if !row.get::<_, bool>("whole") {
-            // A backup makes its tables by the text that is kept.
-            let kept = client.execute(&sql::keep_text(schema), &[&chain.name, &version, &m.sql]).await;
-            kept.map_err(|source| MigrationError::History { schema: schema.to_owned(), source })?;
-            tracing::warn!(
-                schema,
-                file = m.file,
-                "the text kept of an applied migration had been changed; it is right again"
-            );
+            torn.push(m.clone());
         }
     }
     let done: Vec<i32> = rows.iter().map(|r| r.get("version")).collect();
-    Ok(chain.migrations.iter().filter(|m| !done.contains(&m.version)).cloned().collect())
+    let todo = chain.migrations.iter().filter(|m| !done.contains(&m.version)).cloned().collect();
+    Ok(Plan { todo, torn })
+}
+
+/// Rights the kept texts of these files: a backup makes its tables by them.
+async fn keep_texts(client: &Client, schema: &str, chain: &Chain, files: &[Migration]) -> Result<(), MigrationError> {
+    for m in files {
+        let kept = client.execute(&sql::keep_text(schema), &[&chain.name, &m.version, &m.sql]).await;
+        kept.map_err(|source| MigrationError::History { schema: schema.to_owned(), source })?;
+        let file = &m.file;
+        tracing::warn!(schema, file, "the text kept of an applied migration had been changed; it is right again");
+    }
+    Ok(())
 }
 
 /// As [`apply`], and again where a file lost a deadlock: whoever reads several tables of the schema meanwhile locks them
@@ -306,7 +328,7 @@ async fn apply(
     chain: &Chain,
     roster: Option<&RosterOwner>,
 ) -> Result<(), MigrationError> {
-    let todo = pending(client, schema, chain).await?;
+    let todo = plan(client, schema, chain).await?.todo;
     if let Some(roster) = roster.filter(|_| !chain.is_shipped()) {
         return roster.apply(client, chain, &todo).await;
     }

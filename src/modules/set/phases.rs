@@ -12,6 +12,7 @@ use base::{ButlerName, TenantId};
 use config::SERVER_MODULES;
 use outbox::{Channel, MESSENGER};
 use store::Database;
+use store::migrate::Chain;
 use tools::sql::state;
 use tools::{Tool, ToolSetBuilder};
 
@@ -52,12 +53,16 @@ impl Slot {
 }
 
 impl Modules {
+    /// What each module that is well makes its tables of, in the order in which they are made.
+    pub fn chains(&self) -> Vec<(String, Result<Vec<Chain>, ModuleError>)> {
+        let slots = self.alive().into_iter().map(|i| &self.slots[i]);
+        slots.filter_map(|slot| Some((slot.name.clone(), slot.module.as_ref()?.migrations()))).collect()
+    }
+
     /// Phase `migration`.
     pub async fn migrate(&mut self, db: &Database, butler: &ButlerName, schema: &str) {
-        for i in self.alive() {
-            let name = self.slots[i].name.clone();
-            let Some(module) = &self.slots[i].module else { continue };
-            let result = match module.migrations() {
+        for (name, chains) in self.chains() {
+            let result = match chains {
                 Ok(chains) => {
                     let chains: Vec<_> = chains.iter().collect();
                     db.migrate(butler, schema, &chains).await.map_err(ModuleError::new)
