@@ -14,7 +14,6 @@ use super::{Outcome, Place, runtime};
 use base::Clock;
 use config::{Config, Overrides, load_config};
 use offline::backup::{BackupError, Summary, Where};
-use supervisor::cache_dir;
 
 /// `backup`
 #[derive(Debug, Args)]
@@ -58,7 +57,7 @@ impl From<BackupError> for Problem {
 
 pub fn backup(place: Place, args: BackupArgs) -> Outcome {
     let (config, out) = settings(place, args.postgres)?;
-    let from = source(&config, args.key);
+    let from = Where { key: args.key, ..Where::of(&config) };
     let clock = Clock::default();
     let summary = run(offline::backup::backup(&from, &args.file, args.force, args.snapshot.as_deref(), &clock))?;
     let key = summary.master_key.display();
@@ -79,7 +78,7 @@ pub fn backup(place: Place, args: BackupArgs) -> Outcome {
 
 pub fn restore(place: Place, args: RestoreArgs) -> Outcome {
     let (config, out) = settings(place, args.postgres)?;
-    let into = source(&config, args.key);
+    let into = Where { key: args.key, ..Where::of(&config) };
     if args.dry_run {
         let summary = offline::backup::examine(&into, &args.file)?;
         show(&out, &summary, "Whole and readable:");
@@ -135,11 +134,6 @@ fn settings(place: Place, postgres: PostgresArgs) -> Result<(Config, Out), Probl
     Ok((load_config(&overrides, &place.environment)?, place.out))
 }
 
-fn source(config: &Config, key: Option<PathBuf>) -> Where<'_> {
-    let credentials_dir = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
-    Where { config, credentials_dir, cache_dir: cache_dir(&config.daemon.data_dir), key }
-}
-
 /// Runs `work` to its end; Ctrl-C and SIGTERM give it up in good order.
 fn run<T>(work: impl Future<Output = Result<T, BackupError>>) -> Result<T, Problem> {
     runtime()?.block_on(async {
@@ -169,10 +163,7 @@ mod tests {
     #[test]
     fn a_refusal_is_a_sentence_with_what_to_do() {
         let problem = Problem::from(BackupError::Nothing("the data directory /d".into()));
-        assert_eq!(
-            problem.message,
-            "There is no household in the data directory /d yet, so there is nothing to back up."
-        );
+        assert_eq!(problem.message, "There is no household in the data directory /d yet.");
         assert_eq!((problem.exit, problem.code.as_str()), (FAILED, "nothing"));
         let broken = BackupError::Broken { file: "a.backup".into(), problem: offline::backup::SealError::Cut(7) };
         let problem = Problem::from(broken);

@@ -33,7 +33,7 @@ pub enum BackupError {
     Broken { file: PathBuf, problem: SealError },
     #[error("{file} does not say what it should ({problem}); nothing was restored")]
     Content { file: PathBuf, problem: String },
-    #[error("there is no household in {0} yet, so there is nothing to back up")]
+    #[error("there is no household in {0} yet")]
     Nothing(String),
     #[error("{0} holds a household already; nothing was restored")]
     NotEmpty(String),

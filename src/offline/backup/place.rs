@@ -13,6 +13,7 @@ use base::redact::household;
 use config::Config;
 use store::cluster::{self, Cluster, ClusterError, ClusterOptions, OWNER, socket_config};
 use store::{StoreError, derive, owner_connection};
+use supervisor::cache_dir;
 
 /// Per connection: enough for some hundred butlers, and 20 MB at most for as long as a restore takes.
 const MOST_LOCKS: u32 = 512;
@@ -36,7 +37,7 @@ pub struct Where<'a> {
 }
 
 /// A way to the database, and the server if it was started for this.
-pub(super) struct Open {
+pub(crate) struct Open {
     pub client: Client,
     /// Which database it is, in words.
     pub words: String,
@@ -53,13 +54,19 @@ impl Open {
     }
 }
 
-impl Where<'_> {
+impl<'a> Where<'a> {
+    /// Where these settings say, with the master key that the daemon would find.
+    pub fn of(config: &'a Config) -> Self {
+        let credentials_dir = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
+        Self { config, credentials_dir, cache_dir: cache_dir(&config.daemon.data_dir), key: None }
+    }
+
     fn data_dir(&self) -> &Path {
         &self.config.daemon.data_dir
     }
 
     /// The master key that is named, else the household's own.
-    pub(super) fn key(&self) -> Result<MasterKey, BackupError> {
+    pub(crate) fn key(&self) -> Result<MasterKey, BackupError> {
         if let Some(path) = &self.key {
             return Ok(MasterKey::read(path.clone())?);
         }
@@ -97,7 +104,7 @@ impl Where<'_> {
     }
 
     /// The way to the household's database: through the running daemon's server, one started for this, or by the URL.
-    pub(super) async fn open(&self, key: &MasterKey) -> Result<Open, BackupError> {
+    pub(crate) async fn open(&self, key: &MasterKey) -> Result<Open, BackupError> {
         if self.config.database.url.is_none() && !cluster::exists(self.data_dir()) {
             return Err(BackupError::Nothing(self.words()));
         }

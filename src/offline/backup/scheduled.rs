@@ -1,13 +1,13 @@
 //! A backup that the daemon makes by itself.
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use futures_util::future::BoxFuture;
 use tokio::sync::oneshot;
 
 use base::Clock;
-use supervisor::{BackupOrder, NoBackup, cache_dir};
+use supervisor::{BackupOrder, NoBackup};
 
 use super::{BackupError, Where, backup, examine};
 
@@ -34,8 +34,7 @@ fn run(order: &BackupOrder) -> Result<(), NoBackup> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| NoBackup(e.to_string()))?;
     let BackupOrder { config, file, clock, stop } = order;
-    let credentials_dir = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
-    let from = Where { config, credentials_dir, cache_dir: cache_dir(&config.daemon.data_dir), key: None };
+    let from = Where::of(config);
     let work = stop.run_until_cancelled(verified(&from, file, clock));
     match runtime.block_on(work) {
         Some(done) => done.map_err(|e| NoBackup(supervisor::with_causes(&e))),
