@@ -143,6 +143,8 @@ pub enum Command {
     /// Connect to the database as one butler sees it
     #[command(subcommand)]
     Db(super::db::Db),
+    /// Say what a start of this program would do to the database, and whether anything stands in its way
+    Upgrade(super::upgrade::UpgradeArgs),
     /// Write the whole database into one encrypted file, whether the daemon runs or not
     Backup(super::backup::BackupArgs),
     /// Restore a backup into an empty place

@@ -24,7 +24,7 @@ pub fn run(place: &Place, args: &CheckArgs) -> Outcome {
 }
 
 /// Tells every mistake, or where the household is.
-fn show(out: &Out, report: &Report) {
+pub fn show(out: &Out, report: &Report) {
     report.mistakes.iter().for_each(|mistake| out.line(&mistake.to_string()));
     out.line(&summary(out, report));
     if let Some(why) = &report.untried {

@@ -33,7 +33,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Set up and change", &["init", "connect", "new", "check", "test", "config", "demo"]),
     (
         "Run and keep",
-        &["serve", "reload", "doctor", "backup", "restore", "db", "help", "completions", "man", "version"],
+        &["serve", "reload", "doctor", "upgrade", "backup", "restore", "db", "help", "completions", "man", "version"],
     ),
 ];
 

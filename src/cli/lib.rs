@@ -64,6 +64,7 @@ mod tool;
 mod tool_args;
 mod trigger;
 mod undo;
+mod upgrade;
 
 pub use help::command;
 
@@ -124,6 +125,7 @@ fn dispatch(cli: Cli, place: Place) -> Outcome {
         Command::Test(args) => test::run(&place, &args),
         Command::Doctor(postgres) => doctor::run(place, postgres),
         Command::Demo(args) => serve::demo(&args),
+        Command::Upgrade(args) => upgrade::run(place, args),
         Command::Backup(args) => backup::backup(place, args),
         Command::Restore(args) => backup::restore(place, args),
         Command::Version => {

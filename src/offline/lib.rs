@@ -1,4 +1,4 @@
-//! What runs without a daemon: backup and restore, check, test, doctor, demo, and what makes files for people.
+//! What runs without a daemon: backup and restore, check, upgrade, test, doctor, demo, and what makes files for people.
 //!
 //! Each room here is one command or a few; the command line adds arguments and printing.
 
@@ -9,6 +9,7 @@ pub mod doctor;
 pub mod scenario;
 pub mod setup;
 mod sql;
+pub mod upgrade;
 
 /// Starts the admin server with all that answers on its port: what the supervisor is handed for it.
 pub fn admin_port(door: supervisor::AdminDoor) -> tokio::task::JoinHandle<()> {

@@ -35,6 +35,9 @@ pub(super) const GUARDS: &str =
 
 pub(super) const HOUSEHOLD_IS_THERE: &str = "SELECT to_regclass('shared.butler_roles') IS NOT NULL AS found";
 
+/// Whatever this connection does from now on, the server lets it write nothing.
+pub(super) const READ_ONLY: &str = "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY";
+
 pub(super) const SERVER_VERSION: &str = "SELECT current_setting('server_version_num')::int AS number,
     current_setting('server_version') AS version";
 

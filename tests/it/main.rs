@@ -205,6 +205,7 @@ mod triage;
 mod two_daemons;
 mod undo;
 mod unit_file;
+mod upgrade_check;
 mod upgrades;
 mod vcard;
 mod waiting;

@@ -10,7 +10,7 @@ use crate::support::tally::{TALLY, counting_model};
 use crate::support::{Household, eventually};
 
 /// Changes the database of a household that is stopped.
-async fn change(household: &Household, sql: &str) {
+pub async fn change(household: &Household, sql: &str) {
     let (cluster, client) = server(&household.data()).await;
     client.batch_execute(sql).await.expect("a change");
     drop(client);
@@ -18,7 +18,7 @@ async fn change(household: &Household, sql: &str) {
 }
 
 /// A row of the history for a version that is not shipped yet.
-fn of_tomorrow(schema: &str, chain: &str) -> String {
+pub fn of_tomorrow(schema: &str, chain: &str) -> String {
     format!(
         "INSERT INTO {schema}.schema_migrations (chain, version, name, sha256, duration_ms, sql, ordinal, after_shared)
          SELECT '{chain}', 999, 'of_tomorrow', sha256('SELECT 1'), 0, 'SELECT 1', max(ordinal) + 1, max(after_shared)
@@ -27,7 +27,7 @@ fn of_tomorrow(schema: &str, chain: &str) -> String {
 }
 
 /// What a database looks like on which an edited file was applied: another text, and its digest.
-fn edited(text: &str) -> String {
+pub fn edited(text: &str) -> String {
     format!(
         "UPDATE shared.schema_migrations SET sql = {text}, sha256 = sha256(convert_to({text}, 'UTF8'))
          WHERE chain = 'shared' AND version = 2"

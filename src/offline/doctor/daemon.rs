@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const REASON: usize = 500;
 
 /// What could be learned of the daemon.
-pub(super) enum Daemon {
+pub(crate) enum Daemon {
     Absent(PlaceError),
     /// It is there, but does not talk to us.
     Silent(DaemonFile, String),
@@ -39,6 +39,15 @@ impl Daemon {
             Ok(Ok((status, secrets))) => Daemon::Running { file, status: Box::new(status), secrets },
             Ok(Err(e)) => Daemon::Silent(file, e.to_string()),
             Err(_) => Daemon::Silent(file, format!("it does not answer within {} s", PATIENCE.as_secs())),
+        }
+    }
+
+    /// Of the program that runs, as it says; `None`: none runs, or it can't be known.
+    pub fn version(&self) -> Option<&str> {
+        match self {
+            Daemon::Absent(_) => None,
+            Daemon::Silent(file, _) => Some(&file.version),
+            Daemon::Running { status, .. } => Some(&status.version),
         }
     }
 

@@ -22,6 +22,7 @@ use serde::Serialize;
 use base::Clock;
 use config::{Environment, Overrides};
 
+pub(crate) use daemon::Daemon;
 pub use daemon::complaints;
 pub use programs::{NoVersion, version_of};
 
