@@ -28,6 +28,9 @@ const OWNER_POOL: usize = 4;
 const NOT_FOR_BUTLERS: usize = 24;
 /// What all butlers together have where a server has hardly any.
 const FEWEST: usize = 4;
+/// So many butlers keep one connection each at rest, unless that is much of what the server has: what comes after a pause then
+/// does not wait for a login. Of more butlers, none keeps any.
+const KEPT: usize = 16;
 /// A connection idle for this long is closed.
 const IDLE: Duration = Duration::from_secs(30);
 
@@ -217,15 +220,16 @@ impl Database {
         self.shrink_older(IDLE).await;
     }
 
-    /// Closes all idle connections: after the boot, which needs more than the rest does.
+    /// Closes all idle connections but those that stay: after the boot, which needs more than the rest does.
     pub async fn shrink_to_rest(&self) {
         self.shrink_older(Duration::ZERO).await;
     }
 
     async fn shrink_older(&self, age: Duration) {
-        self.owner.shrink(age);
-        for store in self.stores.lock().await.values() {
-            store.pool.shrink(age);
+        self.owner.shrink(age, 1);
+        let stores = self.stores.lock().await;
+        for store in stores.values() {
+            store.pool.shrink(age, usize::from(stores.len() <= KEPT.min(self.limit.most() / 4)));
         }
     }
 

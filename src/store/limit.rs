@@ -40,6 +40,11 @@ impl ConnectionLimit {
         Arc::new(Self { most, permits, open, pools: Mutex::default() })
     }
 
+    /// How many connections there may be.
+    pub fn most(&self) -> usize {
+        self.most
+    }
+
     /// A pool is one of those that it holds for.
     pub fn join(&self, close_idle: impl Fn() -> Option<bool> + Send + 'static) {
         lock(&self.pools).push_back(Box::new(close_idle));

@@ -189,10 +189,18 @@ impl Pool {
         Self { inner, tls }
     }
 
-    /// Closes connections that were idle for `age`, and idle ones that have prepared a great many statements.
-    pub fn shrink(&self, age: Duration) {
-        let few = |c: &Connection| c.client.statement_cache.size() <= STATEMENTS;
-        self.inner.retain(|c, metrics| metrics.last_used() < age && few(c));
+    /// Closes connections that were idle for `age`, but keeps `keep` of them; and idle ones that have prepared a great many
+    /// statements.
+    pub fn shrink(&self, age: Duration, keep: usize) {
+        let mut left = self.inner.status().size;
+        self.inner.retain(|c, metrics| {
+            let few = c.client.statement_cache.size() <= STATEMENTS;
+            let stay = few && (left <= keep || metrics.last_used() < age);
+            if !stay {
+                left -= 1;
+            }
+            stay
+        });
     }
 
     /// Closes the pool: waiting callers get an error, connections end as they come back.

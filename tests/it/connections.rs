@@ -1,4 +1,4 @@
-//! Connections to the database: all butlers share what the server has, and who has nothing to do has none.
+//! Connections to the database: all butlers share what the server has, and where that is little, who has nothing to do has none.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
