@@ -115,9 +115,10 @@ pub(super) fn refusal_of(e: &AcceptError) -> Response<Body> {
     let status = match e {
         AcceptError::Invalid(_) => StatusCode::BAD_REQUEST,
         AcceptError::Foreign { .. } | AcceptError::Unproven { .. } => StatusCode::FORBIDDEN,
-        AcceptError::Full { .. } | AcceptError::ShareFull { .. } | AcceptError::TooMany { .. } => {
-            StatusCode::TOO_MANY_REQUESTS
-        }
+        AcceptError::Full { .. }
+        | AcceptError::ShareFull { .. }
+        | AcceptError::TooMany { .. }
+        | AcceptError::TooFast { .. } => StatusCode::TOO_MANY_REQUESTS,
         AcceptError::Unavailable | AcceptError::Machine(_) | AcceptError::NotUp => StatusCode::SERVICE_UNAVAILABLE,
     };
     let mut response = said(status, e.code(), &e.to_string());

@@ -312,6 +312,10 @@ pub struct BufferSection {
     /// How many messages one stranger may send within 24 hours.
     #[schemars(range(min = 1, max = 1_000_000), extend("default" = 300))]
     pub stranger_per_day: u32,
+    /// How many messages are taken within a minute from one bot, mailbox or webhook that a module serves. The rest waits at its
+    /// server, and the connector says so.
+    #[schemars(range(min = 1, max = 1_000_000), extend("default" = 600))]
+    pub connector_per_minute: u32,
     /// How many messages are dispatched at a time, and one of the owner besides.
     #[schemars(range(min = 1, max = 1000), extend("default" = 3))]
     pub worker_count: u32,

@@ -16,12 +16,12 @@ use uuid::Uuid;
 use super::dedupe::{Key, key};
 use super::envelope;
 use super::lanes::{Item, Lanes, sender_name};
-use super::limits::{SenderLimits, Sent};
+use super::limits::{SenderLimits, Sent, too_fast};
 use super::people::{self, KnownSenders, Sender};
 use super::sql::limits::{self, Refused};
 use super::sql::messages;
 use super::triage::{RuleBook, Rules};
-use super::types::{AcceptError, Accepted, Action, Envelope, IngestionTier, Lane, Tier, Triage};
+use super::types::{AcceptError, Accepted, Action, Envelope, IngestionTier, Lane, Source, Tier, Triage};
 use base::text::plain_identity;
 use base::{Audience, Clock, Lineage, RequestContext, RequestId, TenantId, TraceContext, Trust, crash, task};
 use conversation::ConversationLog;
@@ -105,6 +105,8 @@ pub(super) struct Bounds {
     pub backlog: u64,
     /// How many messages one stranger may send.
     pub sender: SenderLimits,
+    /// How many messages are taken within a minute from one end of a channel that a module serves.
+    pub connector_per_minute: u32,
 }
 
 impl Acceptor {
@@ -137,6 +139,20 @@ impl Acceptor {
             task::spawn(task::Kind::Actor, "acceptor", write(parts.clone(), waiting.clone()));
         }
         Self { drafts, parts }
+    }
+
+    /// Whether an end of a channel that a module serves may hand in one more message now.
+    pub async fn may_go_on(&self, tenant: &TenantId, source: &Source) -> Result<(), AcceptError> {
+        let Parts { store, bounds, metrics, .. } = &*self.parts;
+        let mut lease = store.tenant(tenant).await.map_err(unavailable)?;
+        let refusal = too_fast(&mut lease, source, bounds.connector_per_minute, store.clock().now()).await;
+        match refusal.map_err(unavailable)? {
+            None => Ok(()),
+            Some(refusal) => {
+                metrics.message_refused(refusal.code());
+                Err(refusal)
+            }
+        }
     }
 
     /// Takes a message; it is committed when this returns.

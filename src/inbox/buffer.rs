@@ -82,6 +82,7 @@ impl Inbox {
             Bounds {
                 backlog: u64::from(settings.max_backlog),
                 sender: SenderLimits { per_hour: settings.stranger_per_hour, per_day: settings.stranger_per_day },
+                connector_per_minute: settings.connector_per_minute,
             },
         );
         self.set_up(Some(Up { store, spawner, acceptor, lanes }));

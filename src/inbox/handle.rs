@@ -120,7 +120,11 @@ impl Inbox {
     ) -> Result<Accepted, AcceptError> {
         let envelope = super::envelope::read(envelope)?;
         by.may(&envelope)?;
-        self.acceptor()?.accept(tenant, envelope, None).await
+        let acceptor = self.acceptor()?;
+        if matches!(by, HandedInBy::Module) {
+            acceptor.may_go_on(tenant, &envelope.source).await?;
+        }
+        acceptor.accept(tenant, envelope, None).await
     }
 
     /// Takes in a message of one of the house's own channels, whose door knows how far the sender is believed.

@@ -1,4 +1,5 @@
-//! How much a stranger may send: so many messages within an hour and within a day, whoever else sends what.
+//! How much a stranger may send: so many messages within an hour and within a day, whoever else sends what. And how much
+//! comes within a minute from an end of a channel that a module serves.
 //!
 //! What counts are the rows, so that no restart forgets a limit and several daemons share it. Two that take messages at
 //! the same moment may let a few more through; nobody's session is the cheaper for it, for that budgets are there.
@@ -8,10 +9,11 @@ use std::collections::HashMap;
 use jiff::{SignedDuration, Timestamp};
 
 use super::sql::limits::{self, Recent};
-use super::types::AcceptError;
+use super::types::{AcceptError, Source};
 use base::text::plain_identity;
 use store::{Lease, StoreError};
 
+const MINUTE: SignedDuration = SignedDuration::from_secs(60);
 const HOUR: SignedDuration = SignedDuration::from_hours(1);
 const DAY: SignedDuration = SignedDuration::from_hours(24);
 
@@ -85,6 +87,22 @@ impl Sent {
         sent.first_of_day.get_or_insert(*now);
         Ok(())
     }
+}
+
+/// Why an end of a channel may not hand in one more message now, of `most` a minute; `None`: it may.
+pub(super) async fn too_fast(
+    lease: &mut Lease,
+    source: &Source,
+    most: u32,
+    now: Timestamp,
+) -> Result<Option<AcceptError>, StoreError> {
+    let Source { channel, endpoint_identity: endpoint, .. } = source;
+    let full_since = limits::newest_of_end(lease, (channel, endpoint), now - MINUTE, most).await?;
+    Ok(full_since.map(|at| {
+        let wait = (at + MINUTE).duration_since(now).as_secs().max(1);
+        let retry_after = u32::try_from(wait).unwrap_or(u32::MAX);
+        AcceptError::TooFast { channel: channel.clone(), endpoint: endpoint.clone(), most, retry_after }
+    }))
 }
 
 #[cfg(test)]

@@ -311,6 +311,12 @@ pub enum AcceptError {
          again later"
     )]
     TooMany { sender: String, sent: u64, within: &'static str, setting: &'static str, retry_after: u32 },
+    /// An end of a channel that a module serves has brought as much as [buffer] allows.
+    #[error(
+        "{channel} at {endpoint} has brought {most} messages within a minute, which is all that [buffer] \
+         connector_per_minute allows; the rest waits at its server"
+    )]
+    TooFast { channel: String, endpoint: String, most: u32, retry_after: u32 },
     /// The machine fails; the sentence says how.
     #[error("{0}; send it again later: nothing is taken until that is over")]
     Machine(String),
@@ -330,6 +336,7 @@ impl AcceptError {
             AcceptError::Foreign { .. } => "foreign_channel",
             AcceptError::Unproven { .. } => "not_authenticated",
             AcceptError::TooMany { .. } => "sender_limit",
+            AcceptError::TooFast { .. } => "connector_limit",
             AcceptError::Unavailable | AcceptError::Machine(_) => "unavailable",
             AcceptError::NotUp => "switchboard_unavailable",
         }
@@ -340,7 +347,7 @@ impl AcceptError {
         match self {
             AcceptError::Invalid(_) | AcceptError::Foreign { .. } | AcceptError::Unproven { .. } => None,
             AcceptError::Full { .. } | AcceptError::ShareFull { .. } => Some(10),
-            AcceptError::TooMany { retry_after, .. } => Some(*retry_after),
+            AcceptError::TooMany { retry_after, .. } | AcceptError::TooFast { retry_after, .. } => Some(*retry_after),
             AcceptError::Unavailable | AcceptError::Machine(_) | AcceptError::NotUp => Some(2),
         }
     }

@@ -366,7 +366,12 @@ fn memory_of(daemon: &Daemon, which: &str) -> u64 {
 async fn hostile_letters_block_nothing() {
     let Some(server) = MailServer::start().await else { return };
     let model = butler().await;
-    let household = Household::with_model(&model).with_email(&server, "backfill = \"7d\"");
+    let many = "worker_count = 3\nconnector_per_minute = 100000";
+    let household = Household::with_model(&model).with_email(&server, "backfill = \"7d\"").replace(
+        "switchboard/butler.toml",
+        "worker_count = 3",
+        many,
+    );
     let seed = random(0x3a11);
     println!("seed {seed}");
     let (mut chance, good) = (Chance::new(seed), [proven(ADA, "h@x", "Hello", "", "good morning"), list_letter()]);

@@ -76,6 +76,7 @@ async fn killed_again_and_again_under_a_load_of_letters() {
     let household = Household::few_with_model(&model)
         .with_tally(4)
         .with_email(&server, "backfill = \"7d\"")
+        .replace("switchboard/butler.toml", "worker_count = 3", "worker_count = 3\nconnector_per_minute = 100000")
         .env("BUTLERD_LANE_PER_MINUTE", "100000");
     let daemon = household.start().await;
     rule(&household.owner().await, "count:", TALLY).await;

@@ -328,6 +328,52 @@ async fn a_token_that_is_revoked_and_a_second_poller_are_seen() {
     assert_eq!(api.waiting(), 1, "what was not taken in is still Telegram's");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flood_waits_at_its_server_and_the_connector_says_so() {
+    let (api, model) = (BotApi::start().await, butler().await);
+    let few = "worker_count = 3\nconnector_per_minute = 3";
+    let household = Household::with_model(&model).with_telegram(&api, "").replace(
+        "switchboard/butler.toml",
+        "worker_count = 3",
+        few,
+    );
+    let daemon = started(&household).await;
+    for _ in 0..5 {
+        api.writes(ADA, "good morning");
+    }
+    // The database goes and comes with the daemon.
+    let taken = async || {
+        let sql = "SELECT count(*) FROM switchboard.message_inbox";
+        household.owner().await.query_one(sql, &[]).await.expect("a count").get::<_, i64>(0)
+    };
+    let sql = async |sql: &str| household.owner().await.batch_execute(sql).await.expect("rows are changed");
+    let seen = is_in_state(&daemon, "degraded").await;
+    let why = seen["error_message"].as_str().unwrap_or_default();
+    assert!(why.contains("3 messages within a minute") && why.contains("connector_per_minute"), "{seen}");
+    assert_eq!(taken().await, 3);
+    assert!(api.waiting() >= 2, "what waits is still Telegram's: {}", api.waiting());
+    // A restart forgets nothing of it, however long it takes here.
+    sql("UPDATE switchboard.message_inbox SET received_at = received_at + interval '1 hour';
+         UPDATE switchboard.connector_registry SET state = 'healthy', error_message = NULL")
+    .await;
+    drop(daemon);
+    let daemon = household.start().await;
+    is_in_state(&daemon, "degraded").await;
+    assert_eq!(taken().await, 3);
+    sql("UPDATE switchboard.message_inbox SET received_at = received_at - interval '2 hours'").await;
+    eventually("the rest is taken in", || async {
+        let count = taken().await;
+        if count == 5 { Ok(()) } else { Err(format!("{count} are")) }
+    })
+    .await;
+    is_in_state(&daemon, "healthy").await;
+    eventually("Telegram may forget all of it", || async {
+        if api.waiting() == 0 { Ok(()) } else { Err(format!("{} wait", api.waiting())) }
+    })
+    .await;
+    api.judge("telegram::a_flood_waits_at_its_server_and_the_connector_says_so");
+}
+
 #[test]
 fn settings_stand_in_the_switchboards_file_alone() {
     let household = Household::bare();

@@ -69,6 +69,7 @@ async fn killed_again_and_again_under_a_load_of_messages() {
     let household = Household::few_with_model(&model)
         .with_tally(4)
         .with_telegram(&api, "reactions = false")
+        .replace("switchboard/butler.toml", "worker_count = 3", "worker_count = 3\nconnector_per_minute = 100000")
         .env("BUTLERD_LANE_PER_MINUTE", "100000");
     let seed = random(0x7e1e);
     println!("seed {seed}");

@@ -42,6 +42,20 @@ pub async fn recent(
     rows.typed().map_err(StoreError::query("counting what strangers have sent"))
 }
 
+/// When the `nth` newest message came since a moment from this end of a channel; `None`: fewer came.
+pub async fn newest_of_end(
+    lease: &mut Lease,
+    (channel, endpoint): (&str, &str),
+    since: Timestamp,
+    nth: u32,
+) -> Result<Option<Timestamp>, StoreError> {
+    let sql = "SELECT received_at FROM message_inbox WHERE channel = $1 AND endpoint = $2 AND received_at > $3
+               ORDER BY received_at DESC OFFSET $4 LIMIT 1";
+    let before = i64::from(nth.saturating_sub(1));
+    let rows = lease.read(sql, &[&channel, &endpoint, &since, &before]).await;
+    rows.cell("received_at").map_err(StoreError::query("counting what a connector has handed in"))
+}
+
 /// A message that a limit refused.
 pub struct Refused {
     pub channel: String,

@@ -86,7 +86,7 @@ impl RouteHandler for InboundHook {
 fn refused(inbound: &str, why: &AcceptError) -> RouteAnswer {
     let status = match why {
         AcceptError::Invalid(_) | AcceptError::Foreign { .. } | AcceptError::Unproven { .. } => StatusCode::BAD_REQUEST,
-        AcceptError::TooMany { .. } => StatusCode::TOO_MANY_REQUESTS,
+        AcceptError::TooMany { .. } | AcceptError::TooFast { .. } => StatusCode::TOO_MANY_REQUESTS,
         _ => StatusCode::SERVICE_UNAVAILABLE,
     };
     tracing::warn!(inbound, why = %why, "a message of a webhook was not taken in");
