@@ -75,6 +75,12 @@ impl Account {
         sql::checkpoint(&mut self.store().await?, self.lease, cursor, self.inbox.clock().now()).await
     }
 
+    /// Notes that a message is not taken in, and why: for good, once the checkpoint is behind it.
+    pub async fn refuse(&self, message: &str, why: &str) -> Result<(), StoreError> {
+        let (of, now) = ((self.kind.as_str(), self.endpoint.as_str()), self.inbox.clock().now());
+        sql::refuse(&mut self.store().await?, of, (message, why), now).await
+    }
+
     /// Notes how the connector is, as its sign of life.
     pub async fn report(&self, health: &AccountHealth<'_>) -> Result<(), StoreError> {
         sql::report(&mut self.store().await?, self.lease, health, self.inbox.clock().now()).await

@@ -4,7 +4,6 @@
 //! One rule carries it: a message is committed before the checkpoint moves past it, and taking it in again is known by
 //! the channel's own id. So a kill at any instant costs at most a second look at what was taken in.
 
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -36,8 +35,6 @@ const NO_ROOM_TRIES: u32 = 10;
 const NO_ROOM_PAUSE: Duration = Duration::from_secs(2);
 /// Faults one after the other, then the owner hears that somebody else takes the messages.
 const CONTESTED_TOLD: u32 = 4;
-/// Refusals that are shown by name.
-const REFUSALS: usize = 20;
 
 /// One message as the channel has it.
 #[derive(Clone, Debug)]
@@ -153,7 +150,6 @@ struct Counted {
     checkpoints: u64,
     /// Between the channel's time of the newest message and its acceptance.
     lag_ms: Option<i64>,
-    refused: VecDeque<Value>,
 }
 
 /// Why serving ended.
@@ -268,10 +264,10 @@ impl<S: Source> Connector<S> {
         for message in messages {
             let message = match message {
                 Ok(message) => message,
-                Err(Unreadable { id, why }) => {
-                    self.refuse(&id, &why);
-                    continue;
-                }
+                Err(Unreadable { id, why }) => match self.refuse(&id, &why).await {
+                    None => continue,
+                    ended => return ended,
+                },
             };
             if renewed.elapsed() > account_lease() / 4 {
                 if let Some(ended) = self.renew().await {
@@ -296,8 +292,12 @@ impl<S: Source> Connector<S> {
             for (message, _) in std::mem::take(&mut aside) {
                 match self.hand_in(&message, began, stop).await {
                     Handed::Done => {}
-                    Handed::NoRoom(why) if again + 1 == NO_ROOM_TRIES => self.refuse(&message.id, &why),
-                    Handed::NoRoom(why) => aside.push((message, why)),
+                    Handed::NoRoom(why) if again + 1 < NO_ROOM_TRIES => aside.push((message, why)),
+                    Handed::NoRoom(why) => {
+                        if let Some(ended) = self.refuse(&message.id, &why).await {
+                            return Some(ended);
+                        }
+                    }
                     Handed::Ended(ended) => return Some(ended),
                 }
             }
@@ -327,11 +327,11 @@ impl<S: Source> Connector<S> {
                     return Handed::Done;
                 }
                 Err(AcceptError::Invalid(why)) => {
-                    self.refuse(&message.id, &why);
-                    return Handed::Done;
+                    return self.refuse(&message.id, &why).await.map_or(Handed::Done, Handed::Ended);
                 }
+                // That is on record with its sender.
                 Err(why @ AcceptError::TooMany { .. }) => {
-                    self.refuse(&message.id, &why.to_string());
+                    self.left_out(&message.id, &why.to_string());
                     return Handed::Done;
                 }
                 Err(why @ AcceptError::ShareFull { .. }) => return Handed::NoRoom(why.to_string()),
@@ -351,14 +351,20 @@ impl<S: Source> Connector<S> {
         }
     }
 
-    fn refuse(&self, id: &str, why: &str) {
-        let why = text::truncate(why, 300);
+    /// Puts on record that a message is not taken in, before the checkpoint moves past it. `Some`: it can't be noted now.
+    async fn refuse(&self, id: &str, why: &str) -> Option<Ended> {
+        // The database must be able to keep it, whatever somebody wrote.
+        let (id, why) = (text::plain(id, 300), text::plain(why, 300));
+        if let Err(e) = self.account.refuse(&id, &why).await {
+            return Some(Ended::Fault(SourceError::Later { why: e.to_string(), after: None }));
+        }
+        self.left_out(&id, &why);
+        None
+    }
+
+    fn left_out(&self, id: &str, why: &str) {
         tracing::warn!(connector = self.source.kind(), message = id, why, "a message of a channel was not taken in");
-        self.count(|counted| {
-            counted.failed += 1;
-            counted.refused.truncate(REFUSALS - 1);
-            counted.refused.push_front(json!({"id": id, "why": why}));
-        });
+        self.count(|counted| counted.failed += 1);
     }
 
     /// Waits for whatever a fault needs; the `faults`th in a row.
@@ -422,8 +428,7 @@ impl Counted {
 
     fn shown(&self) -> Value {
         json!({"messages_ingested": self.ingested, "dedupe_accepted": self.duplicates, "messages_failed": self.failed,
-               "source_api_calls": self.looks, "checkpoint_saves": self.checkpoints, "lag_ms": self.lag_ms,
-               "refused": self.refused})
+               "source_api_calls": self.looks, "checkpoint_saves": self.checkpoints, "lag_ms": self.lag_ms})
     }
 }
 

@@ -104,6 +104,7 @@ mod docs;
 mod doors;
 mod email;
 mod email_crash;
+mod email_refused;
 mod endless_answer;
 mod environment;
 mod failures;

@@ -65,6 +65,9 @@ fn table(visit: &Visit, connectors: &[Connector]) -> Markup {
             dt { "Health" } dd { (badge(&one.state)) @if let Some(error) = &one.error_message { " " (line(error, 400)) } }
             dt { "Has read up to" } dd { (checkpoint(visit, one.more.get("checkpoint"))) }
             dt { "Messages" } dd { (counted(&one.more, "messages_ingested")) " taken in, " (counted(&one.more, "messages_failed")) " failed" }
+            @if let Some(all) = one.more.get("refused_in_all").and_then(Value::as_i64).filter(|all| *all > 0) {
+                dt { "Never taken in" } dd { (count(all)) (refusals(one.more.get("refused"))) }
+            }
             @if let Some(version) = &one.version { dt { "Version" } dd { (line(version, 60)) } }
         }
         @if one.liveness != "disconnected" {
@@ -90,6 +93,16 @@ fn checkpoint(visit: &Visit, checkpoint: Option<&Value>) -> Markup {
         @if let Some(at) = noted { (visit.now.when(at)) ", " (visit.now.ago(at)) } @else { span.dim { "at an unknown time" } }
         details { summary { "Its own mark" } pre tabindex="0" { (base::text::truncate(&pretty(cursor), 2000)) } }
     }
+}
+
+/// The newest messages that it did not take in.
+fn refusals(refused: Option<&Value>) -> Markup {
+    let of = |message: &Value, name: &str, most| line(message[name].as_str().unwrap_or_default(), most);
+    html! { details { summary { "The newest" } ul {
+        @for message in refused.and_then(Value::as_array).into_iter().flatten() {
+            li { (of(message, "id", 100)) ": " (of(message, "why", 300)) }
+        }
+    } } }
 }
 
 fn backfills(visit: &Visit, jobs: &[Backfill]) -> Markup {

@@ -1,4 +1,4 @@
-//! The statements on `connector_registry`.
+//! The statements on `connector_registry` and `connector_refusals`.
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -57,15 +57,26 @@ store::row! {
         pub first_seen_at: Timestamp,
         pub last_seen_at: Timestamp,
         pub disconnected_at: Option<Timestamp>,
+        /// How many messages it did not take in, and the newest of them.
+        pub refused_in_all: i64,
+        pub refused: Value,
     }
 }
 
 /// All connectors.
 pub async fn list(call: &ToolCall) -> Result<Vec<ConnectorRow>, ToolError> {
     let sql =
-        "SELECT connector_type, endpoint_identity, instance_id, version, state, error_message, uptime_s, counters,
-                      checkpoint, capabilities, first_seen_at, last_seen_at, disconnected_at
-               FROM connector_registry ORDER BY connector_type, endpoint_identity";
+        "SELECT c.connector_type, c.endpoint_identity, c.instance_id, c.version, c.state, c.error_message, c.uptime_s,
+                c.counters, c.checkpoint, c.capabilities, c.first_seen_at, c.last_seen_at, c.disconnected_at,
+                r.refused_in_all, r.refused
+         FROM connector_registry c, LATERAL (
+             SELECT count(*) AS refused_in_all,
+                    coalesce(jsonb_agg(jsonb_build_object('id', n.message, 'why', n.why, 'at', n.refused_at)
+                                       ORDER BY n.nth) FILTER (WHERE n.nth <= 20), '[]') AS refused
+             FROM (SELECT f.message, f.why, f.refused_at, row_number() OVER (ORDER BY f.refused_at DESC, f.message) AS nth
+                   FROM connector_refusals f WHERE f.connector_type = c.connector_type
+                                               AND f.endpoint_identity = c.endpoint_identity) n) r
+         ORDER BY c.connector_type, c.endpoint_identity";
     Ok(call.query(sql, &[]).await?.iter().map(ConnectorRow::from).collect())
 }
 
@@ -137,6 +148,21 @@ pub async fn report(db: &mut Lease, lease: Uuid, health: &AccountHealth<'_>, now
     let version = env!("CARGO_PKG_VERSION");
     let noted = db.execute(sql, &[&lease, state, error, &uptime, counters, &now, &version, capabilities]).await;
     noted.map(drop).map_err(StoreError::query("noting how a connector is"))
+}
+
+/// Notes a message that an account's connector does not take in. Its sender may have chosen words of both.
+pub async fn refuse(
+    db: &mut Lease,
+    (kind, endpoint): (&str, &str),
+    (message, why): (&str, &str),
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    let sql = "INSERT INTO connector_refusals (connector_type, endpoint_identity, message, why, refused_at, trust)
+               VALUES ($1, $2, $3, $4, $5, 'stranger')
+               ON CONFLICT (tenant_id, connector_type, endpoint_identity, message)
+               DO UPDATE SET why = excluded.why, refused_at = excluded.refused_at";
+    let noted = db.execute(sql, &[&kind, &endpoint, &message, &why, &now]).await;
+    noted.map(drop).map_err(StoreError::query("noting a message that was not taken in"))
 }
 
 /// Gives up this lease.

@@ -27,6 +27,7 @@ pub const OLD: &[Aged] = &[
     Aged { table: "request_actions", old: "at < $1" },
     Aged { table: "mail", old: "created_at < $1" },
     Aged { table: "extraction_log", old: "created_at < $1" },
+    Aged { table: "connector_refusals", old: "refused_at < $1" },
 ];
 
 /// What was answered to them.

@@ -256,6 +256,12 @@ impl MailServer {
         self.ask(json!({"do": "deliver", "user": user, "folder": folder, "raw": text(raw)})).await;
     }
 
+    /// Puts a message into a user's INBOX that Dovecot can't read: it shows its UID, and answers NO to its FETCH.
+    pub async fn deliver_unreadable(&self, user: &str, raw: &[u8]) {
+        let letter = json!({"do": "deliver", "user": user, "folder": "INBOX", "raw": text(raw), "readable": false});
+        self.ask(letter).await;
+    }
+
     /// All messages of a folder in the order of their UIDs, as Dovecot gives them out. It must run.
     pub async fn folder(&self, user: &str, folder: &str) -> Vec<Vec<u8>> {
         self.flagged(user, folder).await.into_iter().map(|(_, raw)| raw).collect()

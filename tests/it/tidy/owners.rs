@@ -29,6 +29,7 @@ const OWNERS: &[(&str, &[&str])] = &[
             "butler_registry",
             "butler_registry_eligibility_log",
             "connector_registry",
+            "connector_refusals",
             "backfill_jobs",
             "request_actions",
             "mail",

@@ -42,7 +42,7 @@ def make(path):
         give(path)
 
 
-def deliver(user, folder, raw):
+def deliver(user, folder, raw, readable=True):
     """As an MDA does: written whole below tmp/, then renamed. So it arrives while Dovecot is dead or silent, too."""
     global newest
     assert user in USERS and folder.isascii(), (user, folder)
@@ -56,6 +56,8 @@ def deliver(user, folder, raw):
         with open(f"{box}/tmp/{name}", "wb") as file:
             file.write(raw)
         give(f"{box}/tmp/{name}")
+        if not readable:
+            os.chmod(f"{box}/tmp/{name}", 0)
         os.rename(f"{box}/tmp/{name}", f"{box}/new/{name}")
 
 
@@ -177,7 +179,7 @@ def change_uidvalidity(user):
 def answer(ask):
     do = ask["do"]
     if do == "deliver":
-        return deliver(ask["user"], ask["folder"], ask["raw"].encode("latin-1"))
+        return deliver(ask["user"], ask["folder"], ask["raw"].encode("latin-1"), ask.get("readable", True))
     if do == "look":
         return look(ask["user"], ask["folder"])
     if do == "submitted":
