@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep};
 
 use access::credentials::{CredentialError, Credentials};
 use base::redact::{Passing, household};
-use base::{Clock, Secret, TenantId, task};
+use base::{Clock, Secret, TenantId, crash, task};
 use google::{AccessToken, TokenError};
 use oauth::{OauthError, Provider, Tokens};
 
@@ -222,6 +222,8 @@ impl GrantKeeper {
                     return Ok(((grant, String::new()), None));
                 }
                 let renewed = renew(&grant, &clock).await?;
+                // Ended here, the next run shows the old refresh token, and hears that the owner must give access again.
+                crash::point("grant.renewed");
                 let written = renewed.written();
                 Ok(((renewed, grant.refresh), Some(written)))
             }

@@ -8,6 +8,7 @@ use crate::email::{arrived, butler, connector, started, taken_in, the_owner_is_t
 use crate::support::mail_server::{HOST, MailServer};
 use crate::support::mailbox::{ADA, HOUSEHOLD, proven};
 use crate::support::oidc::{CLIENT, CLIENT_WITH_SECRET, Oidc};
+use crate::support::tally::died;
 use crate::support::{Daemon, Household, Terminal, eventually, http};
 
 /// A household without a mailbox, which trusts the servers' certificates.
@@ -125,6 +126,54 @@ async fn access_given_in_a_browser_is_renewed_until_it_is_taken_back() {
     let sql = "SELECT count(*) FROM shared.secrets s WHERE s::text LIKE '%refresh%'";
     assert_eq!(client.query_one(sql, &[]).await.expect("a count").get::<_, i64>(0), 0);
     assert!(!daemon.log().contains("refresh_token"), "{}", daemon.log());
+}
+
+/// Gives access to the mailbox in a browser.
+async fn gives_access(household: &Household, oidc: &Oidc, server: &MailServer) {
+    let typed = arguments(household, oidc, server, CLIENT, &["--owner", ADA, "--trust", "mx.example.org"]);
+    let mut terminal = opened(household, &typed);
+    terminal.answers("not shown", "").await;
+    let end = oidc.consent(&shown_address(&mut terminal, oidc).await).await;
+    http().get(&end).send().await.expect("a page");
+    terminal.sees("Restart butlerd").await;
+    assert_eq!(terminal.end(), 0, "{}", terminal.shown());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_between_a_renewal_and_its_row_the_mailbox_waits_for_its_owner() {
+    // Good for a minute, and so renewed for each connection.
+    let Some(oidc) = Oidc::start_with(60).await else { return };
+    let Some(server) = MailServer::start_with_provider(&oidc).await else { return };
+    let model = butler().await;
+    let household = without_mailbox(&model, &server);
+    let daemon = household.start().await;
+    gives_access(&household, &oidc, &server).await;
+    drop(daemon);
+    let daemon = started(&household).await;
+    is_up(&daemon).await;
+    drop(daemon);
+    assert_eq!(oidc.counts().await.reused, 0);
+    let mut daemon = Daemon::spawn(&Household::again(&household, "BUTLERD_CRASH_POINT", "grant.renewed"));
+    died(&mut daemon, "grant.renewed").await;
+    drop(daemon);
+    // The provider has replaced what is stored, and takes all back when it sees that.
+    let daemon = household.start().await;
+    let seen = eventually("its owner must mend it", || async {
+        let seen = connector(&daemon).await;
+        if seen["state"] == "error" { Ok(seen) } else { Err(seen.to_string()) }
+    })
+    .await;
+    let why = seen["error_message"].as_str().unwrap_or_default();
+    let again = format!("butlerd connect oidc {} {HOUSEHOLD}", oidc.issuer());
+    assert!(why.contains("does not accept the access") && why.contains(&again), "{why}");
+    assert!(oidc.counts().await.reused >= 1, "{:?}", oidc.counts().await);
+    the_owner_is_told_once(&household).await;
+    // Given again, what waited is taken in and answered.
+    server.deliver(HOUSEHOLD, &proven(ADA, "1@x", "Letter 1", "", "good morning")).await;
+    gives_access(&household, &oidc, &server).await;
+    drop(daemon);
+    let _daemon = household.start().await;
+    arrived(&server, ADA, 1).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
