@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 
-use base::{ButlerName, HumanDuration, Money};
+use base::{ButlerName, ByteSize, HumanDuration, Money};
 
 use super::runtime::ModelTiers;
 use super::schema::{MAX_TOKENS, Table, keys};
@@ -312,6 +312,10 @@ pub struct BufferSection {
     /// How many messages one stranger may send within 24 hours.
     #[schemars(range(min = 1, max = 1_000_000), extend("default" = 300))]
     pub stranger_per_day: u32,
+    /// How many bytes of files may come within 24 hours for those of strangers still to be kept; beyond that a stranger's
+    /// message is taken without its files. Those of people whom the household knows are always kept.
+    #[schemars(extend("default" = "1 GiB"))]
+    pub stranger_files_per_day: ByteSize,
     /// How many messages are taken within a minute from one bot, mailbox or webhook that a module serves. The rest waits at its
     /// server, and the connector says so.
     #[schemars(range(min = 1, max = 1_000_000), extend("default" = 600))]

@@ -13,8 +13,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
+use super::attachments;
 use super::dedupe::{Key, key};
-use super::envelope;
 use super::lanes::{Item, Lanes, sender_name};
 use super::limits::{SenderLimits, Sent, too_fast};
 use super::people::{self, KnownSenders, Sender};
@@ -27,7 +27,6 @@ use base::{Audience, Clock, Lineage, RequestContext, RequestId, TenantId, TraceC
 use conversation::ConversationLog;
 use store::{Store, StoreError};
 use telemetry::WorkMetrics;
-use tools::put_blob;
 
 /// Messages in one statement.
 const BATCH: usize = 128;
@@ -107,6 +106,8 @@ pub(super) struct Bounds {
     pub sender: SenderLimits,
     /// How many messages are taken within a minute from one end of a channel that a module serves.
     pub connector_per_minute: u32,
+    /// How many bytes of files may have come within a day for those of strangers still to be kept.
+    pub stranger_files: u64,
 }
 
 impl Acceptor {
@@ -144,9 +145,9 @@ impl Acceptor {
     /// Whether an end of a channel that a module serves may hand in one more message now.
     pub async fn may_go_on(&self, tenant: &TenantId, source: &Source) -> Result<(), AcceptError> {
         let Parts { store, bounds, metrics, .. } = &*self.parts;
-        let mut lease = store.tenant(tenant).await.map_err(unavailable)?;
+        let mut lease = store.tenant(tenant).await.map_err(AcceptError::unavailable)?;
         let refusal = too_fast(&mut lease, source, bounds.connector_per_minute, store.clock().now()).await;
-        match refusal.map_err(unavailable)? {
+        match refusal.map_err(AcceptError::unavailable)? {
             None => Ok(()),
             Some(refusal) => {
                 metrics.message_refused(refusal.code());
@@ -180,8 +181,13 @@ impl Acceptor {
         if waiting >= parts.bounds.backlog {
             return Err(AcceptError::Full { waiting });
         }
-        store_attachments(&parts.store, tenant, &mut envelope).await?;
+        let (most, of) = (parts.bounds.stranger_files, (tenant, &mut envelope));
+        let left_out = attachments::keep(&parts.store, &parts.owner, of, trust, most).await?;
         let key = key(&envelope, parts.store.clock().now());
+        if left_out > 0 {
+            let note = format!("\n[{left_out} of its files were not kept: see [buffer] stranger_files_per_day]");
+            envelope.payload.normalized_text.push_str(&note);
+        }
         let (answer, answered) = oneshot::channel();
         let draft = Draft { tenant: tenant.clone(), envelope, trust, key, answer };
         let taken = async {
@@ -191,23 +197,6 @@ impl Acceptor {
         // Of a database that says nothing at all. What it takes later is known when it is sent again.
         tokio::time::timeout(PATIENCE, taken).await.unwrap_or(Err(AcceptError::Unavailable))
     }
-}
-
-async fn store_attachments(store: &Store, tenant: &TenantId, envelope: &mut Envelope) -> Result<(), AcceptError> {
-    for (at, attachment) in envelope.payload.attachments.iter_mut().enumerate() {
-        let Some(content) = envelope::content(attachment, at)? else { continue };
-        let mut lease = store.tenant(tenant).await.map_err(unavailable)?;
-        let stored = put_blob(&mut lease, &content, &attachment.media_type, attachment.filename.as_deref()).await;
-        let reference = stored.map_err(StoreError::query("storing an attachment")).map_err(unavailable)?;
-        attachment.storage_ref = Some(reference);
-        attachment.content_base64 = None;
-    }
-    Ok(())
-}
-
-fn unavailable(e: StoreError) -> AcceptError {
-    tracing::warn!(error = %e, "a message was not accepted");
-    AcceptError::Unavailable
 }
 
 /// Gathers what waits and writes it, until nobody can hand in any more.

@@ -83,6 +83,7 @@ impl Inbox {
                 backlog: u64::from(settings.max_backlog),
                 sender: SenderLimits { per_hour: settings.stranger_per_hour, per_day: settings.stranger_per_day },
                 connector_per_minute: settings.connector_per_minute,
+                stranger_files: settings.stranger_files_per_day.0,
             },
         );
         self.set_up(Some(Up { store, spawner, acceptor, lanes }));

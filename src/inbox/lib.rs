@@ -3,6 +3,7 @@
 
 mod accept;
 mod account;
+mod attachments;
 mod attempt;
 mod backfill;
 mod buffer;

@@ -11,6 +11,7 @@ use uuid::Uuid;
 use base::RequestContext;
 pub use conversation::Lane;
 pub(crate) use conversation::joined;
+use store::StoreError;
 
 /// The name of the routing contract that this build speaks, and its number.
 pub const ROUTE_SCHEMA: &str = "route.v1";
@@ -329,6 +330,12 @@ pub enum AcceptError {
 }
 
 impl AcceptError {
+    /// The database can't be reached; why, the log says.
+    pub(crate) fn unavailable(why: StoreError) -> Self {
+        tracing::warn!(error = %why, "a message was not accepted");
+        Self::Unavailable
+    }
+
     pub fn code(&self) -> &'static str {
         match self {
             AcceptError::Invalid(_) => "invalid_envelope",

@@ -1,5 +1,7 @@
 //! What strangers send costs them their own time and money, and not the owner's.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
 use tokio_postgres::Client;
 use uuid::Uuid;
@@ -210,6 +212,40 @@ async fn a_stranger_who_sends_too_much_is_told_and_nobody_else_is() {
     // The command line goes on with the next.
     let (code, out, err) = household.cli_with_input(&["ingest"], &format!("{}\n{}\n", of("eve", 9), of("bea", 99)));
     assert!(code == 1 && out.contains("line 2: accepted"), "{out}{err}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn strangers_files_fill_no_disk_and_everybody_elses_are_kept() {
+    let model = model(json!([{"when": "(?s).*", "steps": [{"say": "Hm."}]}])).await;
+    let household = Household::with_model(&model).replace(
+        "switchboard/butler.toml",
+        "worker_count = 3",
+        "worker_count = 3\nstranger_files_per_day = \"1 KiB\"",
+    );
+    let mut daemon = household.start().await;
+    // Whether its file is kept, and whether the message says that it is not.
+    let kept = async |daemon: &Daemon, sender: &str, n: u8| {
+        let mut envelope = pinned(strangers(sender, &format!("{sender} {n}"), "hello"), "general");
+        let content = BASE64.encode([n; 600]);
+        envelope["payload"]["attachments"] = json!([{"media_type": "application/octet-stream", "filename": "f.bin",
+                                                     "size_bytes": 600, "content_base64": content}]);
+        let request = taken(daemon, &envelope).await;
+        let sql = "SELECT EXISTS (SELECT 1 FROM switchboard.blobs b
+                                  WHERE 'blob:sha256:' || b.sha256 = m.attachments #>> '{0,storage_ref}'),
+                          m.body LIKE '%1 of its files were not kept%'
+                   FROM switchboard.message_inbox m WHERE request_id = $1";
+        let row = household.owner().await.query_one(sql, &[&request]).await.expect("the message");
+        (row.get::<_, bool>(0), row.get::<_, bool>(1))
+    };
+    assert_eq!(kept(&daemon, "eve", 1).await, (true, false));
+    assert_eq!(kept(&daemon, "mal", 2).await, (false, true));
+    assert_eq!(kept(&daemon, "4711", 3).await, (true, false));
+    daemon.kill();
+    daemon = household.start().await;
+    assert_eq!(kept(&daemon, "zoe", 4).await, (false, true));
+    let older = "UPDATE switchboard.blobs SET created_at = created_at - interval '25 hours'";
+    household.owner().await.execute(older, &[]).await.expect("a day later");
+    assert_eq!(kept(&daemon, "zoe", 5).await, (true, false));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,5 +1,7 @@
 //! The statements on `blobs`: attachments, each content once.
 
+use jiff::Timestamp;
+
 use crate::call::{ToolCall, ToolError};
 use base::{Audience, Label, TenantId, Trust};
 use store::{Aged, AsRows, Lease, StoreError};
@@ -34,6 +36,14 @@ pub(crate) async fn put(
     let sql = "INSERT INTO blobs (sha256, media_type, filename, content, trust) VALUES ($1, $2, $3, $4, $5)
                ON CONFLICT (tenant_id, sha256) DO UPDATE SET used_at = shared.clock()";
     lease.execute(sql, &[&sha256, &media_type, &filename, &content, &trust.as_str()]).await.map(drop)
+}
+
+/// How many bytes of contents have come for the connection's tenant since a moment.
+pub async fn bytes_since(lease: &mut Lease, since: Timestamp) -> Result<u64, StoreError> {
+    let sql = "SELECT sum(octet_length(content))::bigint AS bytes FROM blobs WHERE created_at > $1";
+    let bytes = lease.read(sql, &[&since]).await.cell::<i64>("bytes");
+    let bytes = bytes.map_err(StoreError::query("adding up attachments"))?;
+    Ok(bytes.and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or_default())
 }
 
 /// The attachment of this hash; its content, if it has at most so many bytes.
