@@ -5,7 +5,7 @@ use uuid::Uuid;
 use super::handle::Inbox;
 use super::sql::fates as sql;
 use super::types::{Fate, Origin};
-use base::TenantId;
+use base::{RequestContext, TenantId};
 use store::StoreError;
 
 impl Inbox {
@@ -22,5 +22,10 @@ impl Inbox {
     /// Which message of its channel a request is; `None`: it is no message.
     pub async fn origin(&self, tenant: &TenantId, request: Uuid) -> Result<Option<Origin>, StoreError> {
         Ok(self.fates(tenant, &[request]).await?.pop().map(|fate| fate.origin))
+    }
+
+    /// The request that a stored message is; `None`: there is no message of this id.
+    pub async fn context(&self, tenant: &TenantId, request: Uuid) -> Result<Option<RequestContext>, StoreError> {
+        sql::context(&mut self.db().shared(tenant).await?, self.schema(), tenant, request).await
     }
 }

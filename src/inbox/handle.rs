@@ -20,6 +20,7 @@ use base::{Clock, RequestContext, RequestId, TenantId, Trust};
 use conversation::ConversationLog;
 use sessions::{SessionEvent, Spawner};
 use store::{Database, Store};
+use tools::{EgressRecipient, EgressTarget};
 
 /// The butler that the inbox belongs to.
 pub const SWITCHBOARD: &str = "switchboard";
@@ -202,6 +203,15 @@ impl Inbox {
         !request.group
             && !request.unauthenticated
             && self.is_owners(&request.tenant_id, &request.source_channel, &request.source_sender_identity)
+    }
+
+    /// Whom an answer to this request reaches: whoever wrote.
+    pub fn answer_reaches(&self, request: &RequestContext) -> EgressTarget {
+        let outward = !self.is_own(request);
+        let (channel, address) = (request.source_channel.clone(), request.source_sender_identity.clone());
+        let to = format!("{address} on {channel}");
+        let recipient = Some(EgressRecipient { name: None, channel, address });
+        EgressTarget { outward, to, recipient, those: Some(outward.then(|| request.heard_by()).into_iter().collect()) }
     }
 
     /// Whether this is the owner's own identity on the channel. On the house's own channels it always is: only those

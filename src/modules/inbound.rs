@@ -6,9 +6,10 @@ use serde_json::{Map, Value};
 use tokio::sync::broadcast;
 use uuid::Uuid;
 
-use base::TenantId;
+use base::{RequestContext, TenantId};
 use inbox::{AcceptError, Accepted, Account, Fate, Following, HOUSE_CHANNELS, HandedInBy, Inbox, Live, Origin, Paired};
 use store::StoreError;
+use tools::EgressTarget;
 
 /// Takes messages of the channels that the module's manifest declares. Cheap to clone.
 #[derive(Clone)]
@@ -64,6 +65,16 @@ impl Inbound {
     /// Which message of its channel a request is.
     pub async fn origin(&self, tenant: &TenantId, request: Uuid) -> Result<Option<Origin>, StoreError> {
         self.inbox.origin(tenant, request).await
+    }
+
+    /// The request that a stored message is, on whatever channel it came.
+    pub async fn context(&self, tenant: &TenantId, request: Uuid) -> Result<Option<RequestContext>, StoreError> {
+        self.inbox.context(tenant, request).await
+    }
+
+    /// Whom an answer to this request reaches.
+    pub fn answer_reaches(&self, request: &RequestContext) -> EgressTarget {
+        self.inbox.answer_reaches(request)
     }
 
     /// Whether this is the owner's own identity on the channel.

@@ -31,6 +31,7 @@ mod order;
 mod own_sessions;
 mod probe;
 mod project_memory;
+mod replies;
 mod roster;
 mod routes;
 mod set;

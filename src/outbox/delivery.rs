@@ -11,6 +11,7 @@ use super::files::OutFile;
 use super::recipient::Recipient;
 use super::{BUTLERD, MESSENGER};
 use base::{Label, Priority, RequestContext, TenantId};
+use conversation::Lane;
 
 /// What a delivery is to what came before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, IntoStaticStr, EnumString)]
@@ -150,6 +151,8 @@ pub struct NewDelivery<'a> {
     pub session: Option<Uuid>,
     /// `message` or `reminder`.
     pub kind: &'static str,
+    /// It answers `request`, a stored message, through the end that this came to.
+    pub answers: bool,
     pub subject: Option<&'a str>,
     pub message: &'a str,
     pub priority: Priority,
@@ -186,8 +189,13 @@ impl NewDelivery<'_> {
 
     /// As `shared.queue_delivery()` takes it.
     pub fn row(&self) -> Value {
+        let intent = if self.answers { Intent::Reply } else { Intent::Send };
+        let asked = self.answers.then_some(self.request);
+        let lane = asked.map(|asked| Lane::of_request(asked).0);
+        let endpoint = asked.map(|asked| &asked.source_endpoint_identity);
         json!({"id": self.id, "request_id": self.request.request_id.0, "session_id": self.session,
-               "kind": self.kind, "intent": "send", "channel": self.recipient.channel, "target": self.recipient.target,
+               "kind": self.kind, "intent": intent.as_str(), "endpoint": endpoint, "conversation": lane,
+               "channel": self.recipient.channel, "target": self.recipient.target,
                "thread": self.recipient.thread, "subject": self.subject, "message": self.message,
                "priority": self.priority.as_str(), "idempotency_key": self.key(), "context": self.request,
                "state": if self.deferred.is_some() { "deferred" } else { "pending" }, "reason": self.deferred,

@@ -222,6 +222,7 @@ pub async fn send(call: &ToolCall, outbox: &Outbox, wanted: SendRequest<'_>) -> 
         request: call.context(),
         session: call.session().map(|s| s.0),
         kind: "message",
+        answers: false,
         subject: wanted.subject,
         message: message.as_deref().unwrap_or(wanted.message),
         priority,

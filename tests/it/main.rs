@@ -176,6 +176,7 @@ mod ratchet;
 mod recipes;
 mod reload;
 mod reload_memory;
+mod replies;
 mod roles;
 mod rosters;
 mod routing;

@@ -13,9 +13,7 @@ use inbox::{HOUSE_CHANNELS, Inbox, Lane, LiveKind};
 use outbox::{
     ATTACHMENTS_TO_OWNER, FILES_TOO_LATE, OutFile, Outbox, SendRequest, egress_target_fn, files_to_save, send,
 };
-use tools::{
-    Definition, Effect, EgressRecipient, EgressTarget, EgressTargetFn, Meta, Tool, ToolCall, ToolError, handler,
-};
+use tools::{Definition, Effect, EgressTargetFn, Meta, Tool, ToolCall, ToolError, handler};
 
 /// The tool. To whom an answer goes, the session's request says, not its model.
 pub fn notify_tool(inbox: &Inbox, outbox: &Outbox) -> Tool {
@@ -49,23 +47,13 @@ pub fn notify_tool(inbox: &Inbox, outbox: &Outbox) -> Tool {
         Box::pin(async move {
             match intent_of(call).await?.as_str() {
                 "send" => sending(call).await,
-                _ => Ok(Some(answered(call, &inbox))),
+                _ => Ok(Some(inbox.answer_reaches(call.context()))),
             }
         })
     });
     let (inbox, outbox) = (inbox.clone(), outbox.clone());
     Tool::new(&DEFINITION, handler(move |call| notify(call, inbox.clone(), outbox.clone())))
         .with_egress_target(egress_target)
-}
-
-/// To whom an answer goes: whoever wrote.
-fn answered(call: &ToolCall, inbox: &Inbox) -> EgressTarget {
-    let request = call.context();
-    let to = format!("{} on {}", request.source_sender_identity, request.source_channel);
-    let (channel, address) = (request.source_channel.clone(), request.source_sender_identity.clone());
-    let recipient = Some(EgressRecipient { name: None, channel, address });
-    let outward = !inbox.is_own(request);
-    EgressTarget { outward, to, recipient, those: Some(outward.then(|| request.heard_by()).into_iter().collect()) }
 }
 
 /// Names of arguments that only a message to somebody has.

@@ -113,6 +113,7 @@ async fn remind(call: ToolCall, outbox: Outbox, schedules: Scheduler) -> Result<
         request: call.context(),
         session: call.session().map(|s| s.0),
         kind: "reminder",
+        answers: false,
         subject: None,
         message,
         // The owner wanted it at this time, quiet or not.

@@ -4,7 +4,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::types::{Fate, Origin, Stage};
-use base::TenantId;
+use base::{RequestContext, TenantId};
 use store::{AsRows, Lease, StoreError};
 
 store::row! {
@@ -45,6 +45,19 @@ pub async fn open(lease: &mut Lease, schema: &str, tenant: &TenantId, channel: &
     );
     let rows = lease.read(&sql, &[&tenant.as_str(), &channel]).await;
     rows.column("request_id").map_err(StoreError::query("reading what is not done"))
+}
+
+/// The request that a message is.
+pub async fn context(
+    lease: &mut Lease,
+    schema: &str,
+    tenant: &TenantId,
+    request: Uuid,
+) -> Result<Option<RequestContext>, StoreError> {
+    let sql = format!("SELECT context FROM \"{schema}\".message_inbox WHERE tenant_id = $1 AND request_id = $2");
+    let rows = lease.read(&sql, &[&tenant.as_str(), &request]).await;
+    let context = rows.cell::<Value>("context").map_err(StoreError::query("reading whose message it is"))?;
+    Ok(context.and_then(|context| serde_json::from_value(context).ok()))
 }
 
 /// How far these messages have come.

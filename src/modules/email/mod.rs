@@ -21,6 +21,7 @@ use crate::background::{Background, BackgroundTask, TaskError, TaskKind};
 use crate::connector::Connector;
 use crate::contract::AccountTrial;
 use crate::contract::{Credential, Factory, Manifest, Module, ModuleContext, ModuleError, with_settings};
+use crate::replies::reply_tool;
 use account::MailAccount;
 pub use account::{MailTrial, try_account};
 use base::ButlerName;
@@ -34,6 +35,8 @@ use tools::Tool;
 
 /// As messages and deliveries name it.
 pub(crate) const CHANNEL: &str = "email";
+/// Answers a letter in its thread.
+const REPLY: &str = "email_reply_to_thread";
 
 pub(super) struct EmailFactory;
 
@@ -74,7 +77,7 @@ impl Module for EmailModule {
     fn manifest(&self) -> Result<Manifest, ModuleError> {
         Ok(match self.part {
             Part::TakesIn => Manifest { channels: vec![CHANNEL.to_owned()], ..Manifest::default() },
-            Part::Sends => Manifest { tools: vec![send_tool_name(CHANNEL)], ..Manifest::default() },
+            Part::Sends => Manifest { tools: vec![send_tool_name(CHANNEL), REPLY.to_owned()], ..Manifest::default() },
             Part::Reads => Manifest { tools: reading::names(), ..Manifest::default() },
         })
     }
@@ -98,7 +101,10 @@ impl Module for EmailModule {
     async fn tools(&self, cx: &ModuleContext) -> Result<Vec<Tool>, ModuleError> {
         match self.part {
             Part::TakesIn => Ok(Vec::new()),
-            Part::Sends => Ok(vec![send_tool(&cx.outbox, CHANNEL).map_err(ModuleError::new)?]),
+            Part::Sends => {
+                let send = send_tool(&cx.outbox, CHANNEL).map_err(ModuleError::new)?;
+                Ok(vec![send, reply_tool(cx, CHANNEL, REPLY)?])
+            }
             Part::Reads => reading::tools(self.mailboxes(cx)?),
         }
     }

@@ -15,7 +15,7 @@ use super::{CHANNEL, endpoint};
 use crate::contract::ModuleContext;
 use crate::inbound::Inbound;
 use base::text;
-use outbox::{Channel, Conversation, Delivery, Intent, OutFile, Outbox, Outcome, Shown, WouldRefuse};
+use outbox::{Channel, Conversation, Delivery, Intent, MESSENGER, OutFile, Outbox, Outcome, Shown, WouldRefuse};
 
 /// What one chat bears in a minute: a person more than a group.
 const PER_MINUTE: [u32; 2] = [60, 20];
@@ -109,9 +109,9 @@ impl TelegramChannel {
         if parts.is_empty() && delivery.files.is_empty() {
             return Outcome::Refused { why: "nothing of it can be shown: it holds marks of Markdown alone".to_owned() };
         }
-        // In a group others wrote since.
+        // In a group others wrote since, and what the messenger answers by hand may lie far back.
         let answered = match delivery.intent {
-            Intent::Reply if chat < 0 => self.answered(delivery).await,
+            Intent::Reply if chat < 0 || delivery.origin == MESSENGER => self.answered(delivery).await,
             _ => Ok(None),
         };
         let answered = match answered {

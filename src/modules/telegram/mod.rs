@@ -29,6 +29,7 @@ use crate::background::{BackgroundTask, TaskKind};
 use crate::connector::Connector;
 use crate::contract::AccountTrial;
 use crate::contract::{Credential, Factory, Manifest, Module, ModuleContext, ModuleError, with_settings};
+use crate::replies::reply_tool;
 use crate::routes::Route;
 use api::Api;
 use base::{ButlerName, ByteSize};
@@ -48,6 +49,8 @@ use tools::Tool;
 
 /// As messages and deliveries name it.
 pub(crate) const CHANNEL: &str = "telegram";
+/// Answers a message in its chat.
+const REPLY: &str = "telegram_reply_to_message";
 
 pub(super) struct TelegramFactory;
 
@@ -204,7 +207,7 @@ impl Module for TelegramModule {
             Part::TakesIn => {
                 Manifest { channels: vec![CHANNEL.to_owned()], routes: vec![hook::spec()], ..Manifest::default() }
             }
-            Part::Sends => Manifest { tools: vec![send_tool_name(CHANNEL)], ..Manifest::default() },
+            Part::Sends => Manifest { tools: vec![send_tool_name(CHANNEL), REPLY.to_owned()], ..Manifest::default() },
         })
     }
     fn credentials(&self) -> Vec<Credential> {
@@ -224,7 +227,10 @@ impl Module for TelegramModule {
     async fn tools(&self, cx: &ModuleContext) -> Result<Vec<Tool>, ModuleError> {
         match self.part {
             Part::TakesIn => Ok(Vec::new()),
-            Part::Sends => Ok(vec![send_tool(&cx.outbox, CHANNEL).map_err(ModuleError::new)?]),
+            Part::Sends => {
+                let send = send_tool(&cx.outbox, CHANNEL).map_err(ModuleError::new)?;
+                Ok(vec![send, reply_tool(cx, CHANNEL, REPLY)?])
+            }
         }
     }
     fn routes(&self, cx: &ModuleContext) -> Vec<Route> {
