@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::handle::Inbox;
 use super::sql::connectors::{self as sql, LeaseWanted};
 use super::types::{AccountHealth, Taken};
-use base::TenantId;
+use base::{TenantId, text};
 use store::{Lease, StoreError, lease_seconds};
 
 /// For how long an account is taken, as any claim is; its holder renews that several times in between.
@@ -77,8 +77,10 @@ impl Account {
 
     /// Notes that a message is not taken in, and why: for good, once the checkpoint is behind it.
     pub async fn refuse(&self, message: &str, why: &str) -> Result<(), StoreError> {
+        // The database must be able to keep them, whatever somebody wrote.
+        let (message, why) = (text::plain(message, 300), text::plain(why, 300));
         let (of, now) = ((self.kind.as_str(), self.endpoint.as_str()), self.inbox.clock().now());
-        sql::refuse(&mut self.store().await?, of, (message, why), now).await
+        sql::refuse(&mut self.store().await?, of, (&message, &why), now).await
     }
 
     /// Notes how the connector is, as its sign of life.

@@ -353,16 +353,15 @@ impl<S: Source> Connector<S> {
 
     /// Puts on record that a message is not taken in, before the checkpoint moves past it. `Some`: it can't be noted now.
     async fn refuse(&self, id: &str, why: &str) -> Option<Ended> {
-        // The database must be able to keep it, whatever somebody wrote.
-        let (id, why) = (text::plain(id, 300), text::plain(why, 300));
-        if let Err(e) = self.account.refuse(&id, &why).await {
+        if let Err(e) = self.account.refuse(id, why).await {
             return Some(Ended::Fault(SourceError::Later { why: e.to_string(), after: None }));
         }
-        self.left_out(&id, &why);
+        self.left_out(id, why);
         None
     }
 
     fn left_out(&self, id: &str, why: &str) {
+        let why = text::truncate(why, 300);
         tracing::warn!(connector = self.source.kind(), message = id, why, "a message of a channel was not taken in");
         self.count(|counted| counted.failed += 1);
     }

@@ -431,6 +431,8 @@ async fn where_the_world_reaches_it_telegram_sends_by_itself() {
     }
     said(&api, ADA, "Good morning").await;
     assert_eq!(post(path, "home.example.org", &proof, json!({"update_id": 2, "message": {"odd": 1}})).await, 200);
+    let seen = connector(&daemon).await;
+    assert_eq!((&seen["refused_in_all"], &seen["refused"][0]["id"]), (&json!(1), &json!("update 2")), "{seen}");
     let count: i64 = household
         .owner()
         .await

@@ -27,6 +27,18 @@ pub(super) struct Hook {
     pub cx: ModuleContext,
 }
 
+impl Hook {
+    /// Puts on record that a message is not taken in; then Telegram may forget it.
+    async fn refuse(&self, id: &str, why: &str) -> RouteAnswer {
+        tracing::warn!(message = id, why, "a message of Telegram was not taken in");
+        let account = self.cx.inbound.account(&TenantId::owner(), self.source.kind(), &self.source.endpoint());
+        match account.refuse(id, why).await {
+            Ok(()) => RouteAnswer::json(StatusCode::OK, &json!({"status": "ok"})),
+            Err(e) => RouteAnswer::error(StatusCode::SERVICE_UNAVAILABLE, "unavailable", &e.to_string()),
+        }
+    }
+}
+
 #[async_trait]
 impl RouteHandler for Hook {
     fn may_prove(&self, headers: &HeaderMap) -> bool {
@@ -46,18 +58,16 @@ impl RouteHandler for Hook {
             Took::Later(e) => {
                 return RouteAnswer::error(StatusCode::SERVICE_UNAVAILABLE, "unavailable", &e.to_string());
             }
-            Took::Unreadable(Unreadable { id, why }) => {
-                tracing::warn!(message = id, why, "a message of Telegram can't be read");
-                return done;
-            }
+            Took::Unreadable(Unreadable { id, why }) => return self.refuse(&id, &why).await,
         };
         match self.cx.inbound.accept(&TenantId::owner(), message.envelope.clone()).await {
             Ok(accepted) => {
                 self.source.taken(&message, &accepted);
                 done
             }
-            // Sent again it would be refused again.
-            Err(why @ (AcceptError::Invalid(_) | AcceptError::TooMany { .. })) => {
+            Err(AcceptError::Invalid(why)) => self.refuse(&message.id, &why).await,
+            // Sent again it would be refused again. It is on record with its sender.
+            Err(why @ AcceptError::TooMany { .. }) => {
                 tracing::warn!(message = message.id, why = %why, "a message of Telegram was not taken in");
                 done
             }
