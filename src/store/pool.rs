@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use deadpool::managed::{self, Metrics, PoolError, RecycleResult};
 use deadpool_postgres::ClientWrapper;
+use futures_util::future::BoxFuture;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
@@ -77,7 +78,7 @@ struct Connection {
 enum NoConnection {
     #[error("as many connections are in use as there may be")]
     Busy,
-    #[error("the server lets nobody in")]
+    #[error("the server lets nobody in for {CREATE:?}")]
     Late,
     #[error(transparent)]
     Refused(#[from] tokio_postgres::Error),
@@ -221,7 +222,9 @@ impl Pool {
     }
 
     async fn get(&self) -> Result<managed::Object<Manager>, StoreError> {
-        let object = self.inner.get().await.map_err(|e| match e {
+        // Boxed, because all that leases a connection holds this future, and the compiler follows them only so deep.
+        let object: BoxFuture<'_, _> = Box::pin(self.inner.get());
+        let object = object.await.map_err(|e| match e {
             PoolError::Timeout(managed::TimeoutType::Wait) | PoolError::Backend(NoConnection::Busy) => {
                 StoreError::PoolTimeout(WAIT)
             }
@@ -230,9 +233,6 @@ impl Pool {
             }
             PoolError::Backend(NoConnection::Refused(source)) => {
                 StoreError::Unreachable(super::error::describe(&source))
-            }
-            PoolError::Backend(NoConnection::Late) => {
-                StoreError::Unreachable(format!("no connection within {CREATE:?}"))
             }
             other => StoreError::Unreachable(other.to_string()),
         })?;
