@@ -13,7 +13,7 @@ use tools::{blob_ref, put_blob};
 const DAY: SignedDuration = SignedDuration::from_hours(24);
 
 /// Stores the contents that came with a message, with their references in their place. `trust`: how far the sender is
-/// believed, where the house's own door knows that. With more than `most` bytes of files within a day a stranger's are not
+/// believed, where the caller knows that. With more than `most` bytes of files within a day a stranger's are not
 /// kept; what counts are the rows, so that no restart forgets it. Returns how many were not.
 pub(super) async fn keep(
     store: &Store,

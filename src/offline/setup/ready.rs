@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use self::Place::{Server, Tool};
 use super::SetupError;
 use super::butler::{mistakes, settings};
 use super::place::{is_there, write_new};
@@ -32,37 +33,31 @@ enum Place {
 
 /// As docs/mcp-servers.md shows them.
 const READY: [Ready; 5] = [
-    Ready {
-        name: "search",
-        place: Place::Tool("web_search"),
-        text: include_str!("ready/search.http"),
-        next: "butlerd secret set BRAVE_SEARCH_KEY",
-    },
-    Ready {
-        name: "fetch",
-        place: Place::Server("web"),
-        text: include_str!("ready/fetch.toml"),
-        next: "python3 -m venv /opt/fetch && /opt/fetch/bin/pip install mcp-server-fetch",
-    },
-    Ready {
-        name: "home-assistant",
-        place: Place::Server("home"),
-        text: include_str!("ready/home-assistant.toml"),
-        next: "butlerd secret set HOME_ASSISTANT_TOKEN",
-    },
-    Ready {
-        name: "github",
-        place: Place::Server("github"),
-        text: include_str!("ready/github.toml"),
-        next: "butlerd secret set GITHUB_TOKEN",
-    },
-    Ready {
-        name: "files",
-        place: Place::Server("files"),
-        text: include_str!("ready/files.toml"),
-        next: "npm install --global @modelcontextprotocol/server-filesystem",
-    },
+    ready("search", Tool("web_search"), include_str!("ready/search.http"), "butlerd secret set BRAVE_SEARCH_KEY"),
+    ready(
+        "fetch",
+        Server("web"),
+        include_str!("ready/fetch.toml"),
+        "python3 -m venv /opt/fetch && /opt/fetch/bin/pip install mcp-server-fetch",
+    ),
+    ready(
+        "home-assistant",
+        Server("home"),
+        include_str!("ready/home-assistant.toml"),
+        "butlerd secret set HOME_ASSISTANT_TOKEN",
+    ),
+    ready("github", Server("github"), include_str!("ready/github.toml"), "butlerd secret set GITHUB_TOKEN"),
+    ready(
+        "files",
+        Server("files"),
+        include_str!("ready/files.toml"),
+        "npm install --global @modelcontextprotocol/server-filesystem",
+    ),
 ];
+
+const fn ready(name: &'static str, place: Place, text: &'static str, next: &'static str) -> Ready {
+    Ready { name, place, text, next }
+}
 
 /// The directory in the text of `files`.
 const DIR: &str = "\"/srv/notes\"";
