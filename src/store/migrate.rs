@@ -107,10 +107,13 @@ fn parse_name(path: &Path, sql: String) -> Result<Migration, MigrationError> {
     }
 }
 
+/// What a file makes: its kind, as SQL calls it, and its name.
+type Made = (String, String);
+
 /// What the shipped files of these chains make, by name; of these kinds alone, as SQL calls them.
 pub(super) fn shipped_names(chains: &[String], kinds: &[&str]) -> Result<Vec<String>, MigrationError> {
     let made = shipped_makes()?;
-    let of_kind = |(kind, name): &(String, String)| kinds.contains(&kind.as_str()).then(|| name.clone());
+    let of_kind = |(kind, name): &Made| kinds.contains(&kind.as_str()).then(|| name.clone());
     let mut found: Vec<String> =
         chains.iter().filter_map(|chain| made.get(chain)).flatten().filter_map(of_kind).collect();
     found.sort();
@@ -119,18 +122,17 @@ pub(super) fn shipped_names(chains: &[String], kinds: &[&str]) -> Result<Vec<Str
 }
 
 /// What each shipped chain makes, as kind and name. The files are read through once: each butler's start asks.
-fn shipped_makes() -> Result<&'static BTreeMap<String, Vec<(String, String)>>, MigrationError> {
-    static MAKES: OnceLock<BTreeMap<String, Vec<(String, String)>>> = OnceLock::new();
+fn shipped_makes() -> Result<&'static BTreeMap<String, Vec<Made>>, MigrationError> {
+    static MAKES: OnceLock<BTreeMap<String, Vec<Made>>> = OnceLock::new();
     if let Some(known) = MAKES.get() {
         return Ok(known);
     }
-    let mut found: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
+    let mut found: BTreeMap<String, Vec<Made>> = BTreeMap::new();
     for dir in SHIPPED.dirs() {
         let chain = dir.path().display().to_string();
         for m in Chain::shipped(&chain)?.migrations {
             let list = tokens(&m.sql);
-            let makes = (0..list.len()).filter_map(|n| made(&list[n..]));
-            found.entry(chain.clone()).or_default().extend(makes);
+            found.entry(chain.clone()).or_default().extend((0..list.len()).filter_map(|n| made(&list[n..])));
         }
     }
     Ok(MAKES.get_or_init(|| found))
