@@ -1,6 +1,7 @@
 //! `butlerd test`
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::json;
@@ -24,11 +25,14 @@ pub struct TestArgs {
     /// Let HTTP tools ask the network for what no recording answers, and record it in the butler's tests/http/
     #[arg(long)]
     pub record: bool,
+    /// On the household of this data directory, which goes on meanwhile: for the tests of upgrades
+    #[arg(long, value_name = "DIR", hide = true)]
+    pub on: Option<PathBuf>,
 }
 
 pub fn run(place: &Place, args: &TestArgs) -> Outcome {
-    let played =
-        on_all_cores(play(&place.overrides, &place.environment, &args.butlers, args.only.as_deref(), args.record))?;
+    let (only, on) = (args.only.as_deref(), args.on.as_deref());
+    let played = on_all_cores(play(&place.overrides, &place.environment, &args.butlers, only, args.record, on))?;
     let reports = played.map_err(|why| Problem::new(FAILED, "test", format!("Nothing was tested: {why}"), ""))?;
     Ok(show(&place.out, &reports))
 }

@@ -1,7 +1,7 @@
 //! All scenarios of a roster, in a household of their own.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -58,19 +58,21 @@ impl Report {
 const ZONE: &str = "Europe/Berlin";
 
 /// Plays the scenarios of these butlers (none named: all), only those whose name contains `only`. `record`: HTTP tools
-/// ask the network for what no recording answers, and record it; else nothing is asked outside.
+/// ask the network for what no recording answers, and record it; else nothing is asked outside. `on`: the household of
+/// this data directory is played on, and goes on itself; else one in a scratch directory.
 pub async fn run(
     overrides: &Overrides,
     environment: &Environment,
     butlers: &[String],
     only: Option<&str>,
     record: bool,
+    on: Option<&Path>,
 ) -> Result<Vec<Report>, ScenarioError> {
     answer_from(if record { Source::Record } else { Source::Recordings });
     let scratch = Scratch::new("test").map_err(ScenarioError::Scratch)?;
     // The machine's settings say where the roster is and where PostgreSQL's programs are; nothing of theirs is touched.
     let overrides = Overrides {
-        data_dir: Some(scratch.path().join("data")),
+        data_dir: Some(on.map_or_else(|| scratch.path().join("data"), Path::to_owned)),
         ports: Some(Ports::Auto),
         listen: Some(ANY_PORT.to_owned()),
         log: Some("off".to_owned()),
@@ -218,12 +220,7 @@ async fn play(stage: &Stage, file: &ScenarioFile, scenario: &Scenario, number: u
 }
 
 /// What a butler's scenarios are played on, and what of the butler does not work. The error: it is not up.
-async fn stage(
-    supervisor: &Supervisor,
-    name: &str,
-    dir: &std::path::Path,
-    schema: &str,
-) -> Result<(Stage, Vec<String>), String> {
+async fn stage(supervisor: &Supervisor, name: &str, dir: &Path, schema: &str) -> Result<(Stage, Vec<String>), String> {
     let butler: Butler = supervisor.butler(name).map_err(|e| e.to_string())?;
     let mut wrong = Vec::new();
     for (module, state) in butler.modules().all() {
