@@ -32,9 +32,18 @@ const RULES: &str = "
     SELECT 'index ' || indexrelid::regclass, pg_get_indexdef(indexrelid) FROM pg_index
     WHERE indrelid IN (SELECT c.oid FROM pg_class c WHERE c.relnamespace::regnamespace::text !~ '^(pg_|information_schema)')
     UNION ALL
-    SELECT 'rights ' || c.oid::regclass, replace(coalesce((SELECT string_agg(a::text, ',' ORDER BY a::text) FROM unnest(coalesce(c.relacl, '{}')) a), ''),
-                                              pg_get_userbyid(c.relowner), 'the owner')
+    SELECT 'rights ' || c.oid::regclass, replace(
+        (SELECT coalesce(string_agg(a::text, ',' ORDER BY a::text), '')
+         FROM unnest(coalesce(c.relacl, acldefault((CASE c.relkind WHEN 'S' THEN 's' ELSE 'r' END)::\"char\", c.relowner))) a),
+        pg_get_userbyid(c.relowner), 'the owner')
     FROM pg_class c WHERE c.relnamespace::regnamespace::text !~ '^(pg_|information_schema)' AND c.relkind IN ('r', 'S', 'v')
+    UNION ALL
+    SELECT 'column ' || a.attrelid::regclass || ' ' || a.attname,
+           concat_ws(' ', format_type(a.atttypid, a.atttypmod), a.attnotnull, a.attgenerated::text, a.attidentity::text,
+                     pg_get_expr(d.adbin, d.adrelid))
+    FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid LEFT JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum
+    WHERE a.attnum > 0 AND NOT a.attisdropped AND c.relkind IN ('r', 'p', 'v')
+      AND c.relnamespace::regnamespace::text !~ '^(pg_|information_schema)'
     UNION ALL
     SELECT 'function ' || p.oid::regprocedure, md5(pg_get_functiondef(p.oid) || replace(coalesce(p.proacl::text, ''), pg_get_userbyid(p.proowner), 'the owner')) FROM pg_proc p
     WHERE p.pronamespace::regnamespace::text !~ '^(pg_|information_schema)' AND p.prokind = 'f'
