@@ -212,6 +212,11 @@ docs:
 book:
     .ci/run book
 
+# Needs pg_dump. From the state that it adds to tests/data/upgrades/ all later programs are to upgrade; every release adds one.
+# Record what a released program leaves in its database: `just upgrade-state target/dist/stripped/butlerd 0.2.0`.
+upgrade-state program name:
+    python3 tests/data/upgrades/record.py '{{program}}' '{{name}}'
+
 # Adds new migrations to sql/CHECKSUMS. Listed ones may not change, and from sql/INITIAL on the tests look at each commit.
 checksums:
     #!/usr/bin/env bash

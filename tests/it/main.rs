@@ -209,6 +209,7 @@ mod undo;
 mod unit_file;
 mod upgrade_check;
 mod upgrades;
+mod upgrades_recorded;
 mod vcard;
 mod waiting;
 mod webhook;
