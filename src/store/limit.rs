@@ -2,9 +2,8 @@
 //!
 //! A connection is in use under a permit, and permits are given in the order in which they were asked for. There are no
 //! more connections than permits: where one more is opened, one that lies idle in another pool is closed for it. So a
-//! caller waits for work that is under way, and never for a connection that nobody uses. A permit is waited for in one
-//! place, as a connection is made, and for a limited time: who holds one connection and wants a second can fail, and
-//! can't hang.
+//! caller waits for work that is under way, and never for a connection that nobody uses. A permit is waited for only as
+//! a connection is made, and not for ever: who holds one connection and needs a second can fail, and can't hang.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
